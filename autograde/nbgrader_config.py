@@ -9,7 +9,6 @@ from pathlib import Path
 from nbgrader.preprocessors import (
     CheckCellMetadata,
     ClearOutput,
-    ClearSolutions,
     DeduplicateIds,
     IgnorePattern,
     LimitOutput,
@@ -22,12 +21,10 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
-from nbgrader.converters import GenerateAssignment  # noqa: E402
-
 from autograde.batch.nbgrader_pages import FILTERS, protect_formgrader  # noqa: E402
 from autograde.batch.nbgrader_plugin import GradeSubmission, TolerantExporter, read_timestamps_tolerantly  # noqa: E402
 from autograde.classroom.late import ExtendedLatePenalties  # noqa: E402
-from autograde.course.build import NamedStubs  # noqa: E402
+from autograde.course.build import release_steps  # noqa: E402
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821 - traitlets defines it
 
@@ -43,8 +40,7 @@ read_timestamps_tolerantly()
 # learners may write anything into the exchange's inbox
 c.ExchangeFactory.collect = "autograde.classroom.exchange.CollectOwned"
 
-steps = GenerateAssignment.preprocessors.default()
-c.GenerateAssignment.preprocessors = [NamedStubs if step is ClearSolutions else step for step in steps]
+c.GenerateAssignment.preprocessors = release_steps()
 
 c.Autograde.exporter_class = TolerantExporter
 c.Autograde.sanitize_preprocessors = [

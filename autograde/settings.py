@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LIMITS", "SEED", "Limits"]
+__all__ = ["FIRST_UID", "LIMITS", "MIB", "SEED", "Limits"]
 
 SEED = 20_261_120
 """The seed of hidden cases where no other is given: for the sample, for benchmarks, and for folders that are no class.

@@ -11,7 +11,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,14 +18,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import nbformat
-
-from autograde.course.build import source_notebook
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.oracle import references
-from autograde.judge.submission import read_submission
+from autograde.judge.trial import trial_submission
 from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
+from autograde.source.release import load_release
 from torchcourse.checking.card import as_html
 from torchcourse.checking.card_details import card_details
 from torchcourse.checking.check import report_on
@@ -62,13 +59,10 @@ def checks(lesson: str) -> list[float]:
 def sandboxed(lesson: str) -> None:
     """Run cells, visible and hidden cases of a solved lesson on all devices, one after another in one worker."""
     sandbox, judge = Sandbox(modules=imports(lesson)), lesson_grader(lesson)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{lesson}.ipynb"
-        nbformat.write(source_notebook(lesson), path)
-        submission = read_submission(path, "ada", lesson)
-        sandbox.start()
-        judge.grade(sandbox, submission)
-        times = [seconds(lambda: judge.grade(sandbox, submission)) for _ in range(5)]
+    submission = trial_submission(lesson, load_release(lesson).exercises)
+    sandbox.start()
+    judge.grade(sandbox, submission)
+    times = [seconds(lambda: judge.grade(sandbox, submission)) for _ in range(5)]
     sandbox.close()
     print(f"{lesson:20} {'graded, solved':24} {'':12}   then {1e3 * statistics.median(times):6.0f} ms")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -18,14 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import nbformat
-
-from autograde.course.build import source_notebook
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.oracle import references
-from autograde.judge.submission import read_submission
+from autograde.judge.trial import trial_submission
 from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
+from autograde.source.release import load_release
 from tests.support.worker_processes import busy_seconds
 from torchcourse.checking.check import report_on
 from torchcourse.model.catalogue import LESSONS, imports
@@ -47,13 +44,10 @@ def checks(lesson: str) -> None:
         print(f"{lesson:20} {name:24} {found:7.3f} core-seconds", flush=True)
 
 
-def examination(lesson: str) -> None:
+def grading(lesson: str) -> None:
     sandbox, judge = Sandbox(modules=imports(lesson)), lesson_grader(lesson)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{lesson}.ipynb"
-        nbformat.write(source_notebook(lesson), path)
-        submission = read_submission(path, "ada", lesson)
-        found = median_of(3, lambda: judge.grade(sandbox, submission), busy_seconds)
+    submission = trial_submission(lesson, load_release(lesson).exercises)
+    found = median_of(3, lambda: judge.grade(sandbox, submission), busy_seconds)
     sandbox.close()
     print(f"{lesson:20} {'graded, solved':24} {found:7.3f} core-seconds", flush=True)
 
@@ -63,10 +57,10 @@ def main() -> None:
     for lesson in lessons:
         checks(lesson)
     if reason := isolation_problem():
-        print(f"examinations are not measured: {reason}")
+        print(f"grading is not measured: {reason}")
         return
     for lesson in lessons:
-        examination(lesson)
+        grading(lesson)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ COMMAND = "from torchcourse.cli import main; main()"
 ANSWERS = Path(__file__).with_name("_answers_as_notebooks.py")
 WHERE = "import autograde, torchcourse; print(autograde.__file__, torchcourse.__file__, sep='\\n')"
 STUDENTS = 20
-LONGEST = 3600
+MAX_SECONDS = 3600
 """Seconds that any one program may take."""
 
 Key = tuple[str, str, str]
@@ -72,7 +72,7 @@ def run(tree: Path, cache: Path, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}:{tree}", "TORCHCOURSE_CACHE": str(cache)}
     for command in (["-c", WHERE], [*arguments]):
         whole = [sys.executable, "-P", *command]
-        done = subprocess.run(whole, cwd=tree, env=environment, capture_output=True, text=True, timeout=LONGEST)
+        done = subprocess.run(whole, cwd=tree, env=environment, capture_output=True, text=True, timeout=MAX_SECONDS)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} of {tree} failed:\n{done.stdout}{done.stderr}")
         if command[-1] == WHERE and not all(Path(line).is_relative_to(tree) for line in done.stdout.splitlines()):
@@ -111,8 +111,9 @@ def digest(folder: Path) -> str:
 def grade(tree: Path, lessons: list[str], out: Path, options: list[str], submissions: str) -> None:
     """Grade lessons with a checkout, unless what lies in `out` is of the same submissions and has them all."""
     note = out / "graded.json"
-    said = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
-    if said.get("submissions") == submissions and said["options"] == options and set(lessons) <= set(said["lessons"]):
+    earlier = json.loads(note.read_text(encoding="utf-8")) if note.exists() else {}
+    is_same = earlier.get("submissions") == submissions and earlier["options"] == options
+    if is_same and set(lessons) <= set(earlier["lessons"]):
         print(f"{out.name}: graded earlier")
         return
     begun = time.monotonic()

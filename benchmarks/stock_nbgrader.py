@@ -307,12 +307,12 @@ def by_ours(names: list[str]) -> dict[str, str]:
         _place(root / "class", "twice", LESSON, solved, SUBMITTED["cut"])
         second = _scores(root)
         page = (root / "out" / "feedback" / "page" / f"{LESSON}.html").read_text()
-        told = {name: first[name] for name in ordinary} | {"twice": f"{first['twice']}; then {second['twice']}"}
+        outcomes = {name: first[name] for name in ordinary} | {"twice": f"{first['twice']}; then {second['twice']}"}
         if first["bystander"] != "0 of 2, failed":
-            told["gradebook"] += f"; another student now has {first['bystander']}"
+            outcomes["gradebook"] += f"; another student now has {first['bystander']}"
         exercise = exercises(LESSON)[NAME]
         secrets = {c.name for c in hidden(LESSON, exercise, SEED)} - {c.name for c in visible(exercise)}
-        return told | {"page": _shown(page, sorted(secrets))}
+        return outcomes | {"page": _shown(page, sorted(secrets))}
 
 
 def _shown(page: str, secrets: list[str]) -> str:
@@ -339,9 +339,9 @@ def main() -> None:
     ours = by_ours(names)
     print("| submitted | deserves | stock nbgrader | this grader |\n|---|---|---|---|", flush=True)
     for name, came in by_stock(names):
-        told = SUBMITTED.get(name)
-        what = told.what if told else TWICE if name == "twice" else PAGE
-        deserves = told.deserves if told else "nothing" if name == "twice" else "no hidden test"
+        submitted = SUBMITTED.get(name)
+        what = submitted.what if submitted else TWICE if name == "twice" else PAGE
+        deserves = submitted.deserves if submitted else "nothing" if name == "twice" else "no hidden test"
         print(f"| {what} | {deserves} | {came} | {ours[name]} |", flush=True)
 
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from autograde.batch.grading import run
+from autograde.batch.grading import grade_class
 from autograde.judge.lesson_grader import LessonGrader
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.sandbox.sandbox import Sandbox
@@ -63,7 +63,7 @@ def seconds(students: int, workers: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         write_solved(Path(folder) / "class", [LESSON], students)
         began = time.perf_counter()
-        run([LESSON], Path(folder) / "class", Path(folder) / "out", workers=workers)
+        grade_class([LESSON], Path(folder) / "class", Path(folder) / "out", workers=workers)
         return time.perf_counter() - began
 
 

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from autograde.sandbox import diagnosis, requirements
+from autograde.sandbox.configuration import Isolation
+from autograde.sandbox.namespaces import NamespacesError
 from autograde.source import paths
 from tests.support.commands import run_command
 from torchcourse import doctor
@@ -259,7 +261,7 @@ def test_what_keeps_namespaces_away_is_recognised(file: str, holds: str, words: 
 
 def test_layers_that_are_missing_are_named_with_what_stands_in(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: dict[str, Any] = {"failed": "", "landlock": 0, "seccomp": 0, "memory": 1}
-    monkeypatch.setattr(diagnosis, "isolation_problem", lambda: "bubblewrap is missing: install it.")
+    monkeypatch.setattr(diagnosis, "isolation_fault", lambda: ("bubblewrap is missing", "install it."))
     monkeypatch.setattr(diagnosis, "try_worker", lambda isolation: tried)
     monkeypatch.setattr(diagnosis, "trusted_run_problem", lambda: "")
     monkeypatch.setattr(diagnosis, "make_group", lambda most, processes: None)
@@ -268,6 +270,21 @@ def test_layers_that_are_missing_are_named_with_what_stands_in(monkeypatch: pyte
     assert found["Landlock"].state == found["system calls"].state == "warning"
     assert found["memory group"].says.startswith("not available")
     assert found["memory group"].state == "warning"
+
+
+def test_bubblewraps_reason_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = "bwrap: No permissions to create a new namespace. See <https://deb.li/bubblewrap> or perhaps ask."
+
+    def refuse(isolation: Isolation) -> dict[str, Any]:
+        raise NamespacesError(reason)
+
+    monkeypatch.setattr(requirements, "try_worker", refuse)
+    monkeypatch.setattr(diagnosis, "try_worker", lambda isolation: {})
+    first = next(diagnosis.diagnose())
+    assert first.says == f"missing: bubblewrap cannot make a sandbox here ({reason})"
+    assert first.remedy == requirements.namespaces_remedy()
+    whole = f"bubblewrap cannot make a sandbox here ({reason}). {first.remedy}"
+    assert requirements.isolation_problem() == whole
 
 
 @pytest.mark.sandbox

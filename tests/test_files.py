@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autograde.files import write_atomically
+from autograde.files import regular_file, write_atomically
 from torchcourse.model.files import replacing
 
 
@@ -39,3 +39,17 @@ def test_what_is_no_file_is_not_replaced(tmp_path: Path, kind: str) -> None:
         write_atomically(target, "x")
     assert (tmp_path / "pipe").is_fifo()
     assert (tmp_path / "folder").is_dir()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link"])
+def test_only_a_regular_file_is_opened_and_nothing_stays_open(tmp_path: Path, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("file")
+    before = set(Path("/proc/self/fd").iterdir())
+    with pytest.raises((ValueError, OSError)), regular_file(tmp_path / kind):
+        pass
+    with regular_file(tmp_path / "file") as file:
+        assert file.read() == b"content"
+    assert set(Path("/proc/self/fd").iterdir()) == before

@@ -316,7 +316,7 @@ class Cluster:
 
 
 def _new_key() -> str:
-    return f"examine-{uuid.uuid4().hex}"
+    return f"grade-{uuid.uuid4().hex}"
 
 
 def _verdicts(submission: Submission, data: bytes) -> list[Verdict]:

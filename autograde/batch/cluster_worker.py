@@ -14,7 +14,7 @@ import socket
 from collections.abc import Sequence
 from functools import cache
 from importlib import metadata
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from autograde.batch.journal import to_rows
 from autograde.batch.worker_ids import allocate_id
@@ -23,7 +23,7 @@ from autograde.judge.fingerprint import fingerprint, private_hashes
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, SubmittedCell
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import gpu_problem, isolation_problem
+from autograde.sandbox.requirements import isolation_problem, switch_to_gpu
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import Limits
 from autograde.source.release import load_release
@@ -89,7 +89,7 @@ def incompatibility(batch: BatchSettings) -> str:
         return f"cannot isolate submissions. {reason}"
     if reason := exposed_answers_problem():
         return f"would let submissions read the answers. {reason}"
-    return gpu_problem() if batch.isolation.gpu else ""
+    return switch_to_gpu() if batch.isolation.gpu else ""
 
 
 def pack(submission: Submission) -> bytes:
@@ -118,7 +118,10 @@ def grade(data: bytes, batch: BatchSettings) -> bytes:
     grader = lesson_grader(submission.lesson, batch.seed, batch.isolation.gpu)
     idle = _idle_sandboxes(batch.limits, batch.isolation, batch.modules)
     try:
-        sandbox = idle.get() if not idle.empty() else _new_sandbox(batch)
+        try:
+            sandbox = idle.get_nowait()
+        except Empty:
+            sandbox = _new_sandbox(batch)
         try:
             return json.dumps(to_rows(grader.grade(sandbox, submission).verdicts)).encode()
         finally:

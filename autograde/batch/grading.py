@@ -18,7 +18,7 @@ from typing import TypedDict, Unpack
 from autograde.batch.journal import Journal, is_recorded
 from autograde.batch.preflight import check_folder, check_gradebook, explain_write_errors
 from autograde.batch.recording import Recorded, Recorder, Result
-from autograde.batch.student_names import student_names, students
+from autograde.batch.student_names import printable_name, student_names, students
 from autograde.batch.worker_pool import LocalPool, WorkerPool
 from autograde.errors import RefusedError
 from autograde.judge.exposed import exposed_answers_problem
@@ -29,16 +29,28 @@ from autograde.judge.verdict import Verdict
 from autograde.results.gradebook import Writer
 from autograde.results.gradebook_url import gradebook_url
 from autograde.sandbox.configuration import Isolation
-from autograde.sandbox.requirements import gpu_problem, isolation_problem, trusted_run_problem
+from autograde.sandbox.requirements import isolation_problem, switch_to_gpu, trusted_run_problem
 from autograde.sandbox.sandbox import SandboxError
 from autograde.settings import LIMITS, SEED, Limits
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["Graded", "LessonGrader", "OverlapError", "grade", "misplaced", "renew_pages", "run", "withdrawn"]
+__all__ = [
+    "Graded",
+    "LessonGrader",
+    "Options",
+    "OverlapError",
+    "grade",
+    "grade_class",
+    "misplaced",
+    "renew_pages",
+    "withdrawn",
+]
 
 LOAD_DEPENDENT = {"crashed", "memory", "timeout"}
 """Statuses that a busy machine may have caused: such verdicts are not reused for equal submissions of others."""
+MAX_PATH_LENGTH = 1000
+"""Maximal length of a path that is printed whole."""
 
 
 class OverlapError(ValueError):
@@ -81,18 +93,18 @@ def grade(
     progress: Callable[[Graded], None] = lambda graded: None,
     **options: Unpack[Options],
 ) -> list[Graded]:
-    """Grade as `run` does, and return all results by student and lesson: for classes that fit into memory."""
+    """Grade as `grade_class` does, and return all results by student and lesson: for classes that fit into memory."""
     done: list[Graded] = []
 
     def add(graded: Graded) -> None:
         done.append(graded)
         progress(graded)
 
-    run(lessons, submitted, out, progress=add, **options)
+    grade_class(lessons, submitted, out, progress=add, **options)
     return sorted(done, key=lambda g: (g.submission.student, lessons.index(g.submission.lesson)))
 
 
-def run(
+def grade_class(
     lessons: list[str],
     submitted: Path,
     out: Path,
@@ -147,7 +159,7 @@ def renew_pages(submitted: Path, out: Path, which: Collection[tuple[str, str]], 
     """Write the pages of graded submissions again, by student and lesson, with what the gradebook has on them now.
 
     Raises:
-        RefusedError, BusyError: as `run` does.
+        RefusedError, BusyError: as `grade_class` does.
     """
     lessons = sorted({lesson for _, lesson in which})
     with (
@@ -183,13 +195,13 @@ def _check_submitted(submitted: Path, lessons: Sequence[str]) -> None:
     other = next((path for pattern in ("*.ipynb", "*/*.ipynb", "*/*/*.ipynb", "*/*/*/*.ipynb", "*/*/*/*/*.ipynb")
                   for path in sorted(submitted.glob(pattern))), None)  # fmt: skip
     raise RefusedError(
-        f"{wanted}, but {other}: choose the lesson, or the folder, that fits." if other else f"{wanted}."
+        f"{wanted}, but {_shown(other)}: choose the lesson, or the folder, that fits." if other else f"{wanted}."
     )
 
 
 def misplaced(submitted: Path, lessons: Sequence[str]) -> list[str]:
     """Return a sentence for each student whose notebook of a lesson is not at the path where it counts."""
-    said = []
+    sentences = []
     for folder, student in student_names(students(submitted)).items():
         for lesson in lessons:
             place = submitted / folder / lesson / f"{lesson}.ipynb"
@@ -197,8 +209,14 @@ def misplaced(submitted: Path, lessons: Sequence[str]) -> list[str]:
                 continue
             near = [*sorted((submitted / folder).glob(f"{lesson}*.ipynb")), *sorted(place.parent.glob("**/*.ipynb"))]
             if near:
-                said.append(f"{student}: {near[0]} does not count as {lesson}: it has to be {place}.")
-    return said
+                found, wanted = _shown(near[0]), _shown(place)
+                sentences.append(f"{student}: {found} does not count as {lesson}: it has to be {wanted}.")
+    return sentences
+
+
+def _shown(path: Path) -> str:
+    """Return a path, of which learners chose a part, safe to print on a terminal."""
+    return printable_name(str(path), MAX_PATH_LENGTH)
 
 
 def withdrawn(submitted: Path, out: Path, lessons: Sequence[str]) -> dict[tuple[str, str], float]:
@@ -230,7 +248,7 @@ def require_isolation(isolation: Isolation) -> None:
             "add --trust-submissions; docs/isolation.md says what that gives up."
         )
     reason = trusted_run_problem() if isolation.trusted else ""
-    reason = reason or (gpu_problem() if isolation.gpu else "")
+    reason = reason or (switch_to_gpu() if isolation.gpu else "")
     if reason:
         raise SandboxError(reason)
 

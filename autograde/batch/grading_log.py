@@ -7,22 +7,24 @@ formgrader leave a line for each submission, with the student and without change
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
+import os
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from autograde.batch.recording import ScoreChange
 from autograde.judge.fingerprint import LIBRARIES, fingerprint, private_hashes
 from torchcourse import __version__
 from torchcourse.model.files import check_target
 
-__all__ = ["FILE", "Run", "append", "in_order", "reasons"]
+__all__ = ["FILE", "Run", "append", "by_student", "reasons"]
 
 FILE = "grading-log.jsonl"
 OURS = "torchcourse grade"
@@ -56,7 +58,7 @@ def append(out: Path, run: Run) -> None:
     line = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"), "who": _user(), "by": run.by, "version": __version__,
         "lessons": list(run.lessons), "submissions": run.submissions, "seed": run.seed, "finished": run.finished,
-        "changes": [_change(change) for change in in_order(run.changes)],
+        "changes": [_change(change) for change in by_student(run.changes)],
         "conditions": _conditions(run.lessons, run.seed),
     }  # fmt: skip
     if run.student:
@@ -64,8 +66,15 @@ def append(out: Path, run: Run) -> None:
     path = out / FILE
     check_target(path)  # writing to a pipe would wait for ever
     out.mkdir(parents=True, exist_ok=True)
-    with path.open("ab", buffering=0) as log:  # one call writes a line: formgrader may be writing as well
-        log.write(json.dumps(line).encode() + b"\n")
+    with path.open("a+b", buffering=0) as log:  # one call writes a line: formgrader may be writing as well
+        log.write(_start_of_line(log) + json.dumps(line).encode() + b"\n")
+
+
+def _start_of_line(log: BinaryIO) -> bytes:
+    """Return what has to be written before a line: a line end after a line that a full disk has cut off."""
+    end = log.seek(0, os.SEEK_END)
+    log.seek(max(0, end - 1))
+    return b"" if log.read(1) in (b"", b"\n") else b"\n"
 
 
 def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:
@@ -74,13 +83,13 @@ def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:
     last, now = {}, {}
     for lesson in {change.after.lesson for change in changes}:
         last[lesson], now[lesson] = _last(out, lesson), _conditions([lesson], seed)[lesson]
-    for change in in_order(changes):
+    for change in by_student(changes):
         lesson = change.after.lesson
         found[_reason(change, last[lesson], now[lesson])].append(change)
     return [f"{reason}: {_shown(own)}" for reason, own in found.items()]
 
 
-def in_order(changes: Sequence[ScoreChange]) -> list[ScoreChange]:
+def by_student(changes: Sequence[ScoreChange]) -> list[ScoreChange]:
     """Return changes by student; they were found in the order in which workers finished."""
     return sorted(changes, key=lambda c: (c.after.student, c.after.lesson))
 
@@ -91,7 +100,7 @@ def _reason(change: ScoreChange, last: dict[str, Any] | None, now: dict[str, Any
         return "Handed in again"
     if last is None:
         return "Graded with another version, of which there is no log"
-    parts = [f"the hidden half of {exercise}"] if last["hidden"].get(exercise) != now["hidden"][exercise] else []
+    parts = [f"the private half of {exercise}"] if last["hidden"].get(exercise) != now["hidden"][exercise] else []
     parts += ["the seed"] if last["seed"] != now["seed"] else []
     parts += [f"{name} {last['libraries'].get(name)} (now {version})" for name, version in now["libraries"].items()
               if last["libraries"].get(name) != version]  # fmt: skip
@@ -108,15 +117,14 @@ def _shown(changes: Sequence[ScoreChange]) -> str:
 def _last(out: Path, lesson: str) -> dict[str, Any] | None:
     """Return what the last logged grading of a lesson depended on; None if there is none."""
     found: dict[str, Any] | None = None
-    try:
+    with contextlib.suppress(OSError):
         check_target(out / FILE)
-        with (out / FILE).open(encoding="utf-8") as file:
+        with (out / FILE).open(encoding="utf-8", errors="replace") as file:
             for text in file:
-                line = json.loads(text)
-                if lesson in line["lessons"] and line.get("by", OURS) == OURS:
-                    found = {**line["conditions"][lesson], "time": line["time"], "who": line["who"]}
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
+                with contextlib.suppress(ValueError, LookupError, TypeError, AttributeError):  # a damaged line
+                    line = json.loads(text)
+                    if lesson in line["lessons"] and line.get("by", OURS) == OURS:
+                        found = {**line["conditions"][lesson], "time": line["time"], "who": line["who"]}
     return found
 
 

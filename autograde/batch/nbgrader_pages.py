@@ -25,9 +25,9 @@ TAGS = {
 }  # fmt: skip
 """The tags allowed in learners' HTML. No pictures: loading one would tell its server who reads it, and when. No links:
 nobody can see which address is one of the grader's own server."""
-LONGEST = 5000
+MAX_MARKDOWN_LENGTH = 5000
 """Characters of a cell that is read as Markdown: the longest one of the lessons has 2643."""
-MOST_FORMULAS = 50
+MAX_FORMULAS = 50
 """Openings of formulas in a cell that is read as Markdown: for the end of each, the rest of the text is searched."""
 ATTRIBUTES = re.compile(r"\\(href|mmlToken|cssId|class|style)(?![a-zA-Z])")
 """The macros of MathJax that give what they make an address, an `id`, a `class` or a style."""
@@ -52,7 +52,7 @@ def safe_markdown(source: str) -> str:
 
     MathJax makes a link of `\\href` in a formula, and of `\\mmlToken`: the address is shown as text there, too.
     """
-    if len(source) > LONGEST or len(OPENING.findall(source)) > MOST_FORMULAS:
+    if len(source) > MAX_MARKDOWN_LENGTH or len(OPENING.findall(source)) > MAX_FORMULAS:
         return plain_text(source)
     renderer = PlainRenderer(escape=False, exclude_anchor_links=True)
     cleaned = nh3.clean(MarkdownWithMath(renderer=renderer).render(source), tags=TAGS, attributes={})

@@ -24,7 +24,7 @@ from autograde.judge.exposed import exposed_answers_problem
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, read_submission
 from autograde.results.autograded_notebook import restored, with_outputs
-from autograde.results.submission_time import read_time
+from autograde.results.exchange_files import read_time
 from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import SEED
@@ -56,17 +56,19 @@ class GradeSubmission(NbGraderPreprocessor):  # type: ignore[misc]
 
     def preprocess(self, nb: Any, resources: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         where, root = resources["nbgrader"], Path(self.parent.parent.coursedir.root)
-        if where["notebook"] not in LESSONS:
-            raise ValueError(f"{where['notebook']} is not a lesson of this course")
-        released = released_to(root, where["notebook"])
-        if released and (difference := load_release(where["notebook"]).difference(released)):
-            raise ValueError(f"{where['notebook']} has changed since it was released to the class ({difference}): "
+        lesson = where["notebook"]
+        if lesson not in LESSONS:
+            raise ValueError(f"{lesson} is not a lesson of this course")
+        released = released_to(root, lesson)
+        if released and (difference := load_release(lesson).difference(released)):
+            raise ValueError(f"{lesson} has changed since it was released to the class ({difference}): "
                              "`torchcourse class init` updates the class")  # fmt: skip
         if reason := exposed_answers_problem(root):
             raise SandboxError(reason)
-        graded = lesson_grader(where["notebook"], self.seed).grade(sandbox(where["notebook"]), self._submission(where))
+        graded = lesson_grader(lesson, self.seed).grade(sandbox(lesson), self._submission(where))
+        run = Run([lesson], 1, self.seed, finished=True, changes=(), by="nbgrader", student=where["student"])
         try:
-            append(root, Run([where["notebook"]], 1, self.seed, True, (), "nbgrader", where["student"]))
+            append(root, run)
         except OSError as error:  # the verdicts are worth more than their log
             self.log.warning("The log of gradings cannot be written: %s", error)
         return with_outputs(nb, graded.verdicts), resources

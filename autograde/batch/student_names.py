@@ -8,7 +8,7 @@ import re
 import unicodedata
 from pathlib import Path
 
-__all__ = ["MARKUP", "student_names", "students"]
+__all__ = ["MARKUP", "printable_name", "student_names", "students"]
 
 MAX_NAME_BYTES = 255
 """Maximal length of a file name, in bytes."""
@@ -40,6 +40,11 @@ def student_names(folders: list[str]) -> dict[str, str]:
             name = f"{name.encode()[: MAX_NAME_BYTES - 20].decode(errors='ignore')}…{mark}"
         names[folder] = name
     return names
+
+
+def printable_name(name: str, most: int = 200) -> str:
+    """Return a name that is safe to print on a terminal, escaped and cut at `most` characters where it is not."""
+    return name if name.isprintable() and len(name) <= most else ascii(name)[:most]
 
 
 def _escaped(name: str) -> str:

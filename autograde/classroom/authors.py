@@ -19,7 +19,7 @@ NO_GROUP = "Default group"
 
 
 def by_moodle_name(name: str, number: str, members: Sequence[Member]) -> list[Member]:
-    """Return the students whom Moodle calls so; a group in front of the name has to be theirs on the roster.
+    """Return the students to whom Moodle gives this name; a group in front of the name has to be theirs on the roster.
 
     A participant whose name is hidden is the student with the id `participant-NUMBER`.
 

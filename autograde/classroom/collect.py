@@ -26,10 +26,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from autograde.batch.student_names import printable_name
 from autograde.classroom.authors import by_moodle_name, by_user, group_called, plain
 from autograde.classroom.roster import Member
 from autograde.files import write_atomically
-from autograde.results.submission_time import TIME_FILE
+from autograde.results.exchange_files import TIME_FILE
 from autograde.settings import LIMITS
 from autograde.source.release import built_lessons, load_release
 
@@ -57,8 +58,15 @@ class CollectError(ValueError):
 
 @dataclass(frozen=True)
 class _Entry:
-    """A notebook in the archive: its student, the platform's number of who handed it in, the stem of its name, a sort
-    key for attempts, whether it is late, and whether the student handed it in, and not somebody else of their group."""
+    """A notebook in the archive.
+
+    Attributes:
+        member: its student.
+        account: the platform's number of who handed it in.
+        stem: the stem of its name.
+        attempt: a sort key for attempts.
+        own: whether the student handed it in, and not somebody else of their group.
+    """
 
     info: zipfile.ZipInfo
     member: Member
@@ -169,7 +177,7 @@ def _entries(
     if not reason and not match:
         reason = "it is named neither as Moodle nor as Canvas names submissions"
     if reason or match is None:
-        found.refused.append(f"{_printable(name)}: {reason}.")
+        found.refused.append(f"{printable_name(name)}: {reason}.")
         return []
     name_shown = match["name"]
     if moodle:
@@ -177,7 +185,7 @@ def _entries(
     else:
         authors, team = by_user(match["user"], name_shown, members), []
     if len(authors) != 1 and not (groups and team and not authors):
-        found.refused.append(f"{_printable(name)}: {_not_one(authors, team)}.")
+        found.refused.append(f"{printable_name(name)}: {_not_one(authors, team)}.")
         return []
     parts = ATTEMPT.fullmatch(PurePosixPath(match["file"]).stem)
     stem, again = (parts["stem"], int(parts["copy"] or parts["again"] or 0)) if parts else ("", 0)
@@ -225,16 +233,16 @@ def _collect_student(
     """Write the latest of a student's notebooks for the lesson, or else of their group's."""
     entries = [entry for entry in entries if entry.own] or entries
     if entries[0].own and len({entry.account for entry in entries}) > 1:  # people can change what a platform calls them
-        names = ", ".join(_printable(entry.info.filename) for entry in entries)
+        names = ", ".join(printable_name(entry.info.filename) for entry in entries)
         found.refused.append(f"{student}: several accounts have this name: {names}.")
         return
     named = [entry for entry in entries if plain(entry.stem) == plain(lesson)]
     if not named and len(entries) > 1:
-        names = ", ".join(_printable(PurePosixPath(entry.info.filename).name) for entry in entries)
+        names = ", ".join(printable_name(PurePosixPath(entry.info.filename).name) for entry in entries)
         found.refused.append(f"{student}: none of {names} is called {lesson}.ipynb.")
         return
     latest = max(named or entries, key=lambda entry: entry.attempt)
-    shown = _printable(latest.info.filename)
+    shown = printable_name(latest.info.filename)
     if not named and any(plain(latest.stem) == plain(name) for name in built_lessons()):
         found.refused.append(f"{shown}: it is named for {latest.stem}, and not for {lesson}.")
         return
@@ -305,8 +313,3 @@ def _move_to_replaced(path: Path, folder: Path) -> None:
     time = path.with_name(TIME_FILE)
     if time.is_file():
         time.replace(folder / f"{number}.txt")
-
-
-def _printable(name: str) -> str:
-    """Return a name that is safe to print on a terminal."""
-    return name if name.isprintable() and len(name) <= 200 else ascii(name)[:200]

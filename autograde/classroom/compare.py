@@ -85,9 +85,8 @@ def preview(out: Path, lessons: Sequence[str], grade: Callable[[Path], object]) 
     with tempfile.TemporaryDirectory(prefix="torchcourse-") as folder:
         new = Path(folder) / "out"
         new.mkdir()
-        for name in ("gradebook.db", "grades.csv"):
-            if (out / name).is_file():
-                shutil.copyfile(out / name, new / name)
+        if (out / "gradebook.db").is_file():
+            shutil.copyfile(out / "gradebook.db", new / "gradebook.db")
         if (out / "journal").is_dir():
             shutil.copytree(out / "journal", new / "journal")
         before = read_grades(out) if (out / "grades.csv").is_file() else {}

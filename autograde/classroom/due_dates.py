@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, time
 from pathlib import Path
 
-from autograde.files import write_atomically
+from autograde.files import writing_atomically
 from torchcourse.model.path import AmbiguousNumberError, by_number
 
 __all__ = ["DueError", "due_dates", "extensions", "read_extensions", "write_extensions"]
@@ -43,7 +42,7 @@ def due_dates(texts: Sequence[str], lessons: Sequence[str]) -> dict[str, datetim
             found[lesson] = when
         else:
             general = when
-    return {lesson: found.get(lesson, general) for lesson in lessons if lesson in found or general}  # type: ignore[misc]
+    return {lesson: due for lesson in lessons if (due := found.get(lesson, general))}
 
 
 def extensions(
@@ -79,23 +78,22 @@ def _time(text: str, lesson: str, date: str, lessons: Sequence[str]) -> datetime
         raise DueError(f"--due {text}: {lesson} is none of the class's lessons: {', '.join(lessons)}.")
     try:
         when = datetime.fromisoformat(date)
-    except ValueError:
+        if when.time() == time() and len(date) <= len("2026-12-01"):
+            when = datetime.combine(when.date(), time(23, 59, 59))
+        return when.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):  # the last day of the calendar has no end in UTC, west of it
         raise DueError(f"--due {text}: {date} is no date; write 2026-12-01 or 2026-12-01T18:00.") from None
-    if when.time() == time() and len(date) <= len("2026-12-01"):
-        when = datetime.combine(when.date(), time(23, 59, 59))
-    return when.astimezone(UTC).replace(tzinfo=None)
 
 
 def write_extensions(folder: Path, given: Mapping[tuple[str, str], datetime]) -> None:
     """Add due dates of single students, if there are any, to those of a class folder."""
     if not given:
         return
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    for (student, lesson), when in sorted({**read_extensions(folder), **given}.items()):
-        table.writerow([student, lesson, when.isoformat(sep=" ")])
-    write_atomically(folder / FILE, text.getvalue())
+    all_of_them = sorted({**read_extensions(folder), **given}.items())
+    with writing_atomically(folder / FILE) as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        table.writerows([student, lesson, when.isoformat(sep=" ")] for (student, lesson), when in all_of_them)
 
 
 def read_extensions(folder: Path) -> dict[tuple[str, str], datetime]:

@@ -8,7 +8,6 @@ to the course's source comes back with the feedback. And one entry without a tim
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -16,8 +15,8 @@ from typing import Any
 
 from nbgrader.exchange.default import ExchangeCollect
 
-from autograde.files import write_atomically
-from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time
+from autograde.files import regular_file, write_atomically
+from autograde.results.exchange_files import SECRET_FILE, TIME_FILE, parse_time
 from autograde.settings import LIMITS
 
 __all__ = ["CollectOwned"]
@@ -99,14 +98,12 @@ def _plain_files(folder: Path, names: tuple[str, ...]) -> Iterator[tuple[str, by
     try:
         for name in names:
             try:
-                handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=place)
+                with regular_file(name, place) as file:
+                    if os.fstat(file.fileno()).st_uid != os.fstat(place).st_uid:
+                        raise ValueError(f"{name} is no file of its owner's")
+                    content = file.read(LIMITS.notebook_bytes + 1)
             except FileNotFoundError:
                 continue
-            with os.fdopen(handle, "rb") as file:
-                status = os.fstat(handle)
-                if not stat.S_ISREG(status.st_mode) or status.st_uid != os.fstat(place).st_uid:
-                    raise ValueError(f"{name} is no file of its owner's")
-                content = file.read(LIMITS.notebook_bytes + 1)
             if len(content) > LIMITS.notebook_bytes:
                 raise ValueError(f"{name} is larger than {LIMITS.notebook_bytes} bytes")
             yield name, content

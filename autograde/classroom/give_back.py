@@ -25,7 +25,7 @@ from autograde.classroom.class_config import class_config
 from autograde.classroom.collect import MOODLE, collected_names
 from autograde.errors import RefusedError
 from autograde.files import write_atomically
-from autograde.results.submission_time import SECRET_FILE, TIME_FILE
+from autograde.results.exchange_files import SECRET_FILE, TIME_FILE
 
 __all__ = ["GivenBack", "feedback_archive", "release_pages"]
 

@@ -24,8 +24,8 @@ from traitlets import Float
 from autograde.classroom.class_config import class_config
 from autograde.classroom.due_dates import read_extensions
 from autograde.files import write_atomically
+from autograde.results.exchange_files import SECRET_FILE, TIME_FILE, parse_time, read_short_text
 from autograde.results.gradebook import late_penalties
-from autograde.results.submission_time import SECRET_FILE, TIME_FILE, parse_time, read_short_text
 
 __all__ = ["ExtendedLatePenalties", "PerDay", "apply_lateness"]
 
@@ -93,8 +93,7 @@ def apply_lateness(
                 relative = Path(submission.student_id) / lesson
                 time, faults = _copy_files(submitted / relative, folder / "autograded" / relative)
                 complaints += [f"{submission.student_id}, {lesson}: {fault}" for fault in faults]
-                if time != submission.timestamp:
-                    submission.timestamp = time
+                submission.timestamp = time
                 _extend(submission, extended)
             book.db.commit()
             late = [(s.student_id, lesson) for s, lesson in _submissions(book) if (s.student_id, lesson) in known

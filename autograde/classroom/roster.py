@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, fields
 from operator import attrgetter
 from pathlib import Path
 
-from autograde.batch.student_names import MARKUP
+from autograde.batch.student_names import MARKUP, printable_name
 from autograde.errors import ClassError
-from autograde.files import write_atomically
+from autograde.files import writing_atomically
 from autograde.results.grades_table import is_formula
 
 __all__ = ["Fault", "Member", "Roster", "RosterError", "merged", "read_roster", "read_whole_roster", "write_roster"]
@@ -141,11 +141,10 @@ def merged(before: Iterable[Member], more: Iterable[Member]) -> list[Member]:
 
 def write_roster(path: Path, members: Iterable[Member]) -> None:
     """Write a roster that `read_roster` reads back."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(COLUMNS)
-    table.writerows(map(attrgetter(*COLUMNS), members))
-    write_atomically(path, text.getvalue())
+    with writing_atomically(path) as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(COLUMNS)
+        table.writerows(map(attrgetter(*COLUMNS), members))
 
 
 def _decoded(path: Path) -> tuple[str, bool]:
@@ -198,7 +197,8 @@ def _doubt(member: Member, is_unicode: bool) -> str:
 
 
 def _clash(member: Member, taken: dict[tuple[str, str], Member]) -> str:
-    """Return what a row repeats of another student and the remedy, in one sentence; "", and note it, if nothing.
+    """Return, in one sentence with the remedy, which cell of a row another student already has; "" if none, after
+    adding the row to `taken`.
 
     Args:
         taken: the students of earlier rows, by each cell that belongs to one student alone.
@@ -222,4 +222,4 @@ def _name(member: Member) -> str:
 def _shown(member: Member) -> str:
     """Return the student that a bad row names, safe to print on a terminal."""
     shown = member.id or f"{member.first_name} {member.last_name}".strip() or member.email
-    return shown if shown.isprintable() and len(shown) <= MAX_NAME_LENGTH else ascii(shown)[:MAX_NAME_LENGTH]
+    return printable_name(shown, MAX_NAME_LENGTH)

@@ -21,7 +21,7 @@ from typing import Any
 from autograde.classroom.roster import Member
 from autograde.course.inline_source import bound_names, inline_source
 from autograde.files import write_atomically
-from autograde.results.submission_time import TIME_FILE
+from autograde.results.exchange_files import TIME_FILE
 from autograde.source import paths
 from autograde.source.private_half import private_half, private_path
 from autograde.source.script import answers_as_text, read_script

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from autograde.classroom.collect import MOODLE, Collected, CollectError
 from autograde.files import write_atomically
-from autograde.results.submission_time import TIME_FILE
+from autograde.results.exchange_files import TIME_FILE
 
 __all__ = ["read_times", "write_times"]
 

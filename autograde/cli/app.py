@@ -44,6 +44,8 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
             command(*args, **kwargs)
         except (ClassError, CourseError, NotAnExerciseError) as error:
             stop(str(error))
+        except PermissionError as error:
+            stop(f"{error.filename} cannot be used: {error.strerror}.")
         except SyntaxError as error:
             stop(f"{error.filename}:{error.lineno}: {error.msg}")
 

@@ -57,10 +57,10 @@ def _say_what_is_left(lesson: str, exercise: str, written: Sequence[Path]) -> No
     from torchcourse.model.own_course import own_course
 
     for path in written:
-        console.print(f"written: {paths.shown(path)}", markup=False)
+        console.print(f"written: {paths.shown(path)}")
     own = own_course()
     command = f"torchcourse{f' --course {paths.shown(own)}' if own else ''} verify {lesson}:{exercise} --watch"
-    console.print(f"`{command}` says what is left to write.", markup=False)
+    console.print(f"`{command}` says what is left to write.")
 
 
 def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons, if none is named")] = None) -> None:
@@ -77,7 +77,7 @@ def build(lessons: Annotated[list[str] | None, typer.Argument(help="all lessons,
             stop(str(error))
         written += len(changed)
         for path in changed:
-            console.print(f"written: {path}", markup=False)
+            console.print(f"written: {path}")
     console.print("Everything is up to date." if not written else f"{pluralized(written, 'file')} written.")
 
 
@@ -96,7 +96,7 @@ def verify(
     from torchcourse.model.catalogue import UnknownExerciseError
 
     named = [name.partition(":") for name in lessons or []]
-    which = [f"{lesson_names([lesson])[0]}{colon}{exercise}" for lesson, colon, exercise in named]
+    which = [f"{name}{colon}{exercise}" for lesson, colon, exercise in named for name in lesson_names([lesson])]
     if watch:
         return _verify_again(which)
     if messages:
@@ -105,7 +105,7 @@ def verify(
     try:
         for claim in claims(which, workers or default_workers(), use_cache=not anew):
             broken += not claim.holds
-            console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}", markup=False)
+            console.print(f"{'ok    ' if claim.holds else 'BROKEN'} {claim.about}: {claim.says}")
     except UnknownExerciseError as error:
         stop(str(error.args[0]))
     do = "does" if broken == 1 else "do"
@@ -120,8 +120,8 @@ def _print_messages(which: list[str]) -> None:
 
     try:
         for message in messages(which):
-            console.print(f"{message.about} {message.mistake}\n  {message.says}", markup=False, soft_wrap=True)
-            console.print(f"  (unnamed) {message.unnamed}", markup=False, soft_wrap=True)
+            console.print(f"{message.about} {message.mistake}\n  {message.says}")
+            console.print(f"  (unnamed) {message.unnamed}")
     except UnknownExerciseError as error:
         stop(str(error.args[0]))
 

@@ -13,7 +13,7 @@ from autograde.cli.console import (
     console,
     gradebook_errors,
     is_interactive,
-    lesson_names,
+    one_lesson,
     place,
     pluralized,
     show_changes,
@@ -87,14 +87,14 @@ def init(
     except (BadTableError, BusyError, DueError, RefusedError) as error:
         stop(str(error))
     size = len({member.id for member in (*before, *members)})
-    console.print(f"{folder} is a class of {size} with {', '.join(class_lessons(folder))}.", markup=False)
+    console.print(f"{folder} is a class of {size} with {', '.join(class_lessons(folder))}.")
     if sample:
         with write_errors(folder / "submitted"):
             written = write_submissions(folder / "submitted", names, members[:sample], when)
-        console.print(f"{pluralized(len(written), 'notebook')} made up in {folder / 'submitted'}.", markup=False)
-    dated = {*(when or ()), *(lesson for _, lesson in extended)} if (folder / "grades.csv").is_file() else set()
+        console.print(f"{pluralized(len(written), 'notebook')} made up in {folder / 'submitted'}.")
+    dated = {*when, *(lesson for _, lesson in extended)} if (folder / "grades.csv").is_file() else set()
     if again := [name for name in names if name in changed or name in dated]:
-        console.print(f"Now grade {' '.join(again)} again. Until then, scores and pages are as before.", markup=False)
+        console.print(f"Now grade {' '.join(again)} again. Until then, scores and pages are as before.")
     if enrolled.faults:
         console.print(f"{pluralized(len(enrolled.faults), 'row')} of {roster} left out: correct and run this again.")
 
@@ -125,9 +125,9 @@ def _roster(path: Path | None) -> Roster:
 
     enrolled = read_roster(path) if path else Roster()
     for fault in enrolled.faults:
-        console.print(f"left out: {path}, {fault}", markup=False)
+        console.print(f"left out: {path}, {fault}")
     for doubt in enrolled.doubts:
-        console.print(f"{path}, {doubt}", markup=False)
+        console.print(f"{path}, {doubt}")
     if path and not enrolled.members:
         stop(f"{path} has no valid row.")
     return enrolled
@@ -142,11 +142,11 @@ def _changed(folder: Path, lessons: list[str], ask: bool) -> list[str]:
 
     found = changed_lessons(folder, lessons)
     for lesson, difference in found.items():
-        console.print(f"{lesson} has changed since it was released: {difference}.", markup=False)
+        console.print(f"{lesson} has changed since it was released: {difference}.")
     if found and (folder / "grades.csv").is_file():
         show_changes(consequences(folder, list(found)))
     if found and ask and not (is_interactive() and typer.confirm(f"Apply this to {place(folder)}?", default=False)):
-        console.print(f"Nothing was written to {place(folder)}: to do that, run it without --diff.", markup=False)
+        console.print(f"Nothing was written to {place(folder)}: to do that, run it without --diff.")
         raise typer.Exit(0)
     return list(found)
 
@@ -163,7 +163,7 @@ def bundle(
             files = write_bundle(out, split_lessons(lessons))
     except BundleError as error:
         stop(str(error))
-    console.print(f"{out} holds {len(files)} files, {out.stat().st_size / 1e6:.1f} MB.", markup=False)
+    console.print(f"{out} holds {len(files)} files, {out.stat().st_size / 1e6:.1f} MB.")
 
 
 def collect(
@@ -183,7 +183,7 @@ def collect(
     from autograde.classroom.collect import collect as take_out
     from autograde.classroom.worksheet import read_times, write_times
 
-    (name,) = lesson_names([lesson])
+    name = one_lesson(lesson)
     folder = into.absolute().parent
     check_lessons_of_class(folder, [name])
     try:
@@ -197,20 +197,20 @@ def collect(
     except CollectError as error:
         stop(str(error))
     for sentence in (*found.notes, *(f"left out: {reason}" for reason in found.refused)):
-        console.print(sentence, markup=False)
+        console.print(sentence)
     kept = f"replaced, and what was there is in {into / '.replaced'}"
-    said = ((kept, found.replaced), ("late, says Canvas", found.late), ("nothing from", found.absent))
-    for words, students in said:
+    outcomes = ((kept, found.replaced), ("late, says Canvas", found.late), ("nothing from", found.absent))
+    for words, students in outcomes:
         if students:
-            console.print(f"{words}: {', '.join(students)}", markup=False)
+            console.print(f"{words}: {', '.join(students)}")
     if times and unknown:
-        console.print(f"{times} has no time for {', '.join(unknown)}.", markup=False)
+        console.print(f"{times} has no time for {', '.join(unknown)}.")
     elif unknown and (found.new or found.replaced):
         console.print("The archive does not say when these were handed in, so none of them counts as late: for Moodle "
                       "name its grading worksheet with --times; else write the time to "
-                      f"{into}/STUDENT/{name}/timestamp.txt, as 2026-12-01 18:30:00 UTC.", markup=False)  # fmt: skip
+                      f"{into}/STUDENT/{name}/timestamp.txt, as 2026-12-01 18:30:00 UTC.")  # fmt: skip
     console.print(f"{len(found.new)} new, {len(found.replaced)} replaced, {len(found.same)} as before, "
-                  f"{len(found.refused)} left out: {into}", markup=False)  # fmt: skip
+                  f"{len(found.refused)} left out: {into}")  # fmt: skip
     if not found.names:
         stop(f"{archive} has no notebook of {name} by anybody on the roster.")
 
@@ -245,7 +245,7 @@ def release(
     from autograde.classroom.give_back import feedback_archive, release_pages
     from autograde.errors import RefusedError
 
-    (name,) = lesson_names([lesson])
+    name = one_lesson(lesson)
     if archive is None and not is_class(folder):
         stop(f"{folder} is no class folder, which has an exchange: name one with --class, or an archive with --zip.")
     try:
@@ -257,9 +257,9 @@ def release(
     except RefusedError as error:
         stop(str(error))
     for student, reason in given.left_out.items():
-        console.print(f"left out: {student}, {reason}", markup=False)
+        console.print(f"left out: {student}, {reason}")
     where = f"in {pluralized(given.files, 'file')}: {archive}" if archive else "in nbgrader's exchange"
-    console.print(f"Results of {pluralized(len(given.students), 'student')} in {name}, {where}", markup=False)
+    console.print(f"Results of {pluralized(len(given.students), 'student')} in {name}, {where}")
 
 
 def sample(

@@ -20,6 +20,7 @@ __all__ = [
     "gradebook_errors",
     "is_interactive",
     "lesson_names",
+    "one_lesson",
     "place",
     "pluralized",
     "show_changes",
@@ -38,19 +39,19 @@ GRADEBOOK_REMEDIES = {
     "readonly": "give yourself write permission for gradebook.db.", "not a database": DAMAGED,
     "malformed": DAMAGED, "no such": DAMAGED,
 }  # fmt: skip
-console = Console(highlight=False, soft_wrap=True)
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
+stderr = Console(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def stop(reason: str) -> NoReturn:
     """End the command with a message and exit status 2."""
-    console.print(reason, markup=False)
+    console.print(reason)
     raise typer.Exit(2)
 
 
 def lesson_names(names: Sequence[str] | None) -> list[str]:
-    """Return the lessons of these names or numbers, some with commas between them, or all if none is named; stop if
-    one does not exist, or a number is that of several."""
+    """Return the lessons of these names or numbers, some with commas between them, each once, or all if none is named;
+    stop if one does not exist, or a number is that of several."""
     from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, check_lesson
     from torchcourse.model.own_course import has_lesson_name
     from torchcourse.model.path import AmbiguousNumberError, by_number
@@ -66,7 +67,15 @@ def lesson_names(names: Sequence[str] | None) -> list[str]:
         except UnknownExerciseError as error:
             remedy = " A lesson of your own needs `torchcourse --course DIR`." if has_lesson_name(name) else ""
             stop(f"{error.args[0]}{remedy}")
-    return found
+    return list(dict.fromkeys(found))
+
+
+def one_lesson(name: str) -> str:
+    """Return the lesson of a name or number; stop unless it names exactly one, and as `lesson_names` does."""
+    found = lesson_names([name])
+    if len(found) != 1:
+        stop(f"{name!r} has to name exactly one lesson{f', not {len(found)}' if found else ''}.")
+    return found[0]
 
 
 def split_lessons(names: str) -> list[str]:
@@ -134,7 +143,7 @@ def is_interactive() -> bool:
 def show_changes(changes: Sequence[Change]) -> None:
     """Print the changes between two gradings, and their sums."""
     for change in changes:
-        console.print(str(change), markup=False)
+        console.print(str(change))
     gained, lost = (sum(abs(c.points) for c in changes if sign * c.points > 0) for sign in (1, -1))
     verdicts = pluralized(len(changes), "verdict")
     count = len({change.student for change in changes})

@@ -104,7 +104,7 @@ def grade(
 def _warn(isolation: Isolation, lessons: list[str]) -> None:
     """Print what the sandbox cannot do here, and what it lacks for lessons that are graded on this machine."""
     for warning in isolation.warnings():
-        stderr.print(f"WARNING: {warning}", markup=False)
+        stderr.print(f"WARNING: {warning}")
     _warn_of_missing_tools(lessons, isolation)
 
 
@@ -118,8 +118,7 @@ def _warn_of_missing_tools(names: list[str], isolation: Isolation) -> None:
     if missing:
         lacks = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing here"
         install = "; ".join(REMEDIES[tool] for tool in missing)
-        stderr.print(f"WARNING: {lacks}, so {COMPILED_EXERCISE} will count as not attempted. To install: {install}.",
-                     markup=False, soft_wrap=True)  # fmt: skip
+        stderr.print(f"WARNING: {lacks}, so {COMPILED_EXERCISE} will count as not attempted. To install: {install}.")
 
 
 @dataclass
@@ -158,8 +157,7 @@ class Tally:
 
 def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Options]) -> Tally:
     """Grade with a progress bar; stop with a message if that is not possible."""
-    from autograde.batch.grading import OverlapError
-    from autograde.batch.grading import run as grade_class
+    from autograde.batch.grading import OverlapError, grade_class
     from autograde.batch.student_names import students
     from autograde.errors import BusyError, RefusedError
     from autograde.sandbox.sandbox import SandboxError
@@ -185,7 +183,7 @@ def _grade(names: list[str], submitted: Path, out: Path, **options: Unpack[Optio
         _log(out, names, options["seed"], tally, finished=False)
         done = len(tally.submissions)
         console.print(f"Interrupted: {done} of {pluralized(total, 'submission')} {'is' if done == 1 else 'are'} "
-                      f"recorded in {place(out)}. Run the same command again to continue.", markup=False)  # fmt: skip
+                      f"recorded in {place(out)}. Run the same command again to continue.")  # fmt: skip
         raise typer.Exit(130) from None
     return tally
 
@@ -221,7 +219,7 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
     for name in names:
         if name not in mine:
             console.print(f"{name} is not a lesson of the class in {out} and is left out; "
-                          f"`torchcourse class init {out} --lessons {name}` adds it.", markup=False)  # fmt: skip
+                          f"`torchcourse class init {out} --lessons {name}` adds it.")  # fmt: skip
     names = [name for name in names if name in mine]
     if not names:
         stop(f"No lesson is left to grade: name one of the class's, {', '.join(mine)}.")
@@ -231,7 +229,7 @@ def _lessons_of_class(names: list[str], submitted: Path, out: Path) -> list[str]
     known = {member.id for member in roster_of(out) or ()}
     strangers = [student for student in student_names(students(submitted)).values() if student not in known]
     if known and strangers:
-        console.print(f"Not on the roster, but graded anyway: {', '.join(sorted(strangers))}", markup=False)
+        console.print(f"Not on the roster, but graded anyway: {', '.join(sorted(strangers))}")
     return names
 
 
@@ -243,19 +241,17 @@ def _kept(names: Sequence[str], submitted: Path, out: Path) -> Collection[tuple[
     from autograde.batch.grading import misplaced, withdrawn
 
     for sentence in misplaced(submitted, names):
-        console.print(sentence, markup=False)
+        console.print(sentence)
     lost = withdrawn(submitted, out, names)
     for (student, lesson), points in lost.items():
         were = "was" if points == 1 else "were"
-        console.print(
-            f"{student} has no {lesson} any more; {pluralized(points, 'point')} {were} given before.", markup=False
-        )
+        console.print(f"{student} has no {lesson} any more; {pluralized(points, 'point')} {were} given before.")
     which = "this one" if len(lost) == 1 else f"these {len(lost)}"
     if lost and is_interactive() and typer.confirm(f"Give 0 points to {which}?", default=False):
         return ()
     if lost:
         kept = ("It keeps its", "its entry") if len(lost) == 1 else ("These keep their", "their entries")
-        console.print(f"{kept[0]} points. To give 0, delete {kept[1]} in {out / 'journal'}.", markup=False)
+        console.print(f"{kept[0]} points. To give 0, delete {kept[1]} in {out / 'journal'}.")
     return lost.keys()
 
 
@@ -283,7 +279,7 @@ def _record_times(graded: Sequence[tuple[str, str]], submitted: Path, out: Path,
     except (BusyError, DueError, RefusedError) as error:
         stop(str(error))
     for complaint in complaints:
-        console.print(complaint, markup=False)
+        console.print(complaint)
 
 
 def _finish(
@@ -306,7 +302,7 @@ def _finish(
     if done.failed:
         which = ", ".join(done.failed[:10]) + (" …" if len(done.failed) > 10 else "")
         stderr.print(f"WARNING: the grader itself failed on {pluralized(len(done.failed), 'exercise')} ({which}). "
-                     "The same command grades them again.", markup=False, soft_wrap=True)  # fmt: skip
+                     "The same command grades them again.")  # fmt: skip
     console.print(f"{graded} graded, {done.right} of {done.count} exercises passed: {out / 'grades.csv'}")
 
 
@@ -325,21 +321,19 @@ def _earlier_counts(changes: Sequence[ScoreChange]) -> set[tuple[str, str]]:
 
 def _show_kept(changes: Sequence[ScoreChange]) -> None:
     """Print what stays as it was graded before."""
-    from autograde.batch.grading_log import in_order
+    from autograde.batch.grading_log import by_student
 
-    changes = in_order(changes)
+    changes = by_student(changes)
     lost: dict[tuple[str, str], float] = defaultdict(float)
     for change in (c for c in changes if c.kept and c.resubmitted):
         lost[change.after.student, change.after.lesson] += change.before.score - change.after.score
     for (student, lesson), points in lost.items():
         more = pluralized(points, "more point")
-        console.print(
-            f"{student}: an earlier submission of {lesson} counts, with {more} than the latest.", markup=False
-        )
+        console.print(f"{student}: an earlier submission of {lesson} counts, with {more} than the latest.")
     for change in (c for c in changes if c.kept and not c.resubmitted):
         before, after = change.before, change.after
         console.print(f"{before.student} keeps {before.score:g} in {before.exercise} of {before.lesson}, "
-                      f"which would be {after.score:g} ({after.status}) now.", markup=False)  # fmt: skip
+                      f"which would be {after.score:g} ({after.status}) now.")  # fmt: skip
 
 
 def _agreed_changes(
@@ -360,10 +354,10 @@ def _agreed_changes(
             show_changes(found)
             why = reasons(out, seed, [change for change in changes if not change.kept])
             for sentence in (*gains_and_losses(found), *why):
-                console.print(sentence, markup=False)
+                console.print(sentence)
             _show_kept(changes)
             if not is_interactive():
-                console.print(f"Nothing was written to {place(out)}: to do that, run it without --diff.", markup=False)
+                console.print(f"Nothing was written to {place(out)}: to do that, run it without --diff.")
                 return None
             if not (found or changes) or not typer.confirm(f"Write this to {place(out)}?", default=False):
                 return None

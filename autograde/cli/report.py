@@ -14,7 +14,7 @@ from autograde.cli.console import (
     check_lessons_of_class,
     console,
     gradebook_errors,
-    lesson_names,
+    one_lesson,
     pluralized,
     show_changes,
     split_lessons,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autograde.report.enrolled import Enrolled
     from autograde.results.final_scores import FinalScores
     from autograde.results.grades_table import Row
-    from autograde.results.handing_in import HandedIn
+    from autograde.results.submission_times import HandedIn
 
 __all__ = ["diff", "export", "report"]
 
@@ -84,9 +84,9 @@ def report(
         write_atomically(target, made)
     if mistakes:
         trust(mistakes)
-        console.print(f"The mistakes are in {target}; it names nobody, but read the answers first.", markup=False)
+        console.print(f"The mistakes are in {target}; it names nobody, but read the answers first.")
     else:
-        console.print(f"The {'answers are' if exercise else 'report is'} in {target}; it names learners.", markup=False)
+        console.print(f"The {'answers are' if exercise else 'report is'} in {target}; it names learners.")
 
 
 def _day(text: str) -> date:
@@ -113,7 +113,7 @@ def _recent(out: Path, rows: Sequence[Row], day: date) -> set[tuple[str, str]]:
     unknown = {(row.student, row.lesson) for row in rows if row.status != "missing"} - timed
     if unknown:
         have = "has no time and is" if len(unknown) == 1 else "have no time and are"
-        console.print(f"{pluralized(len(unknown), 'submission')} {have} left out.", markup=False)
+        console.print(f"{pluralized(len(unknown), 'submission')} {have} left out.")
     return recent
 
 
@@ -126,7 +126,7 @@ def _roster(out: Path) -> dict[str, Enrolled]:
     try:
         members = roster_of(out) or ()
     except RosterError as error:
-        stderr.print(f"WARNING: names, and members who handed nothing in, are left out. {error}", markup=False)
+        stderr.print(f"WARNING: names, and members who handed nothing in, are left out. {error}")
         return {}
     return {m.id: Enrolled(", ".join(filter(None, (m.last_name, m.first_name))), m.group) for m in members}
 
@@ -140,7 +140,7 @@ def _times_and_scores(out: Path) -> tuple[list[HandedIn], FinalScores]:
         return _handed_in(out), _read_gradebook(out, final_scores)
     except RefusedError as error:
         stderr.print("WARNING: the page has the automatic scores, and does not show when lessons were handed in. "
-                     f"{error}", markup=False)  # fmt: skip
+                     f"{error}")  # fmt: skip
         return [], {}
 
 
@@ -150,7 +150,7 @@ def _handed_in(out: Path) -> list[HandedIn]:
     Raises:
         RefusedError: when the gradebook cannot be read.
     """
-    from autograde.results.handing_in import handed_in
+    from autograde.results.submission_times import handed_in
 
     return _read_gradebook(out, handed_in)
 
@@ -183,7 +183,7 @@ def _warn_of_unknown_lessons(rows: Sequence[Row]) -> None:
     for name in in_order(row.lesson for row in rows):
         if name not in LESSONS:
             stderr.print(f"WARNING: {name} is not known here, so its answers are left out: a lesson of your own "
-                         "needs `torchcourse --course DIR report`.", markup=False)  # fmt: skip
+                         "needs `torchcourse --course DIR report`.")  # fmt: skip
 
 
 def diff(
@@ -222,7 +222,7 @@ def export(
     titles = dict(part.split("=", 1) for part in column or [] if "=" in part)
     if len(titles) < len(column or []):
         stop('--column is LESSON="title", once for a lesson.')
-    titles = dict(zip(lesson_names(list(titles)), titles.values(), strict=True)) if titles else {}
+    titles = {one_lesson(name): title for name, title in titles.items()}
     if out and out.name in CLASS_FILES and out.absolute().parent == folder.absolute():
         stop(f"{out} is a file that the class keeps: choose another --out.")
     names = split_lessons(lessons) if lessons else []
@@ -240,4 +240,4 @@ def export(
         write_atomically(out, text)
     ungraded = sum(score.raw is None for score in scores)
     graded = pluralized(len(scores) - ungraded, "score")
-    console.print(f"{graded}, {pluralized(ungraded, 'empty cell')}: {out}", markup=False)
+    console.print(f"{graded}, {pluralized(ungraded, 'empty cell')}: {out}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import tempfile
 from collections import Counter
@@ -20,14 +19,24 @@ from nbgrader.preprocessors import ClearSolutions
 from traitlets.config import Config
 
 from autograde.course import store
-from autograde.files import write_atomically
+from autograde.files import digest, write_atomically
 from autograde.source import paths
 from autograde.source.script import Cell, read_script, with_given_code
 from torchcourse.model.catalogue import LESSONS
 from torchcourse.model.own_course import own_home
 from torchcourse.workspace.session import START
 
-__all__ = ["NamedStubs", "build", "generate", "source_notebook", "table_version"]
+__all__ = [
+    "NamedStubs",
+    "ask_alembic_library",
+    "build",
+    "generate",
+    "headings",
+    "release_steps",
+    "source_notebook",
+    "table_version",
+    "write_source",
+]
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -89,7 +98,7 @@ def _ids(script: list[Cell]) -> Iterator[str]:
     for cell in script:
         about = HEADING.findall(cell.source) if cell.kind == "markdown" else []
         named = {"about": "".join(about), "exercise": cell.exercise, "check": cell.check, "question": cell.question}
-        content = hashlib.sha256(f"{cell.kind}:{cell.source}".encode()).hexdigest()[:8]
+        content = digest(f"{cell.kind}:{cell.source}")[:8]
         made = next((f"{kind}-{name}" for kind, name in named.items() if name), f"cell-{content}")
         seen[made] += 1
         yield made if seen[made] == 1 else f"{made}-{seen[made]}"
@@ -158,16 +167,21 @@ def generate(lessons: list[str], root: Path, db_url: str) -> Path:
 
 
 def _config(root: Path, db_url: str) -> Config:
-    from nbgrader.converters import GenerateAssignment
-
     config = Config()
     config.CourseDirectory.root = str(root)
     config.CourseDirectory.db_url = db_url
     if not db_url.startswith("sqlite"):  # a server requires the course of an assignment
         config.CourseDirectory.course_id = COURSE
-    steps = GenerateAssignment.preprocessors.default()
-    config.GenerateAssignment.preprocessors = [NamedStubs if step is ClearSolutions else step for step in steps]
+    config.GenerateAssignment.preprocessors = release_steps()
     return config
+
+
+def release_steps() -> list[Any]:
+    """Return the steps by which nbgrader makes a learners' notebook, with stubs that name what is to be written."""
+    from nbgrader.converters import GenerateAssignment
+
+    steps = GenerateAssignment.preprocessors.default()
+    return [NamedStubs if step is ClearSolutions else step for step in steps]
 
 
 def build(lessons: list[str] | None = None) -> list[Path]:

@@ -172,11 +172,14 @@ def new_exercise(lesson: str, name: str, after: str) -> list[Path]:
     script, public, private = exercise_files(lesson, name)
     _check_free(public, private)
     lines = script.read_text(encoding="utf-8").splitlines(keepends=True)
-    check = next(n for n, line in enumerate(lines) if line.startswith(f'# %% check="{after}"'))
+    check = next((n for n, line in enumerate(lines) if line.startswith(f'# %% check="{after}"')), None)
+    if check is None:
+        raise ScaffoldError(f"{paths.shown(script)} has no check cell of {after!r}; add it first.")
     end = next((n for n in range(check + 1, len(lines)) if lines[n].startswith("# %%")), len(lines))
     write_atomically(public, PUBLIC.format(name=name))
     write_atomically(private, PRIVATE.format(name=name))
-    write_atomically(script, "".join([*lines[:end], *_blank(lines[end - 1]), _cells(name), *lines[end:]]))
+    blank = ["\n"] if lines[end - 1].strip() else []
+    write_atomically(script, "".join([*lines[:end], *blank, _cells(name), *lines[end:]]))
     return [script, public, private]
 
 
@@ -222,10 +225,6 @@ def _check_name(name: str) -> None:
     if lesson := lesson_with(name):
         taken = {module_name(known): known for known in exercises(lesson)}[module_name(name)]
         raise ScaffoldError(f"{lesson} has an exercise {taken!r} already; names are unique in the course.")
-
-
-def _blank(line: str) -> list[str]:
-    return [] if not line.strip() else ["\n"]
 
 
 def _cells(name: str) -> str:

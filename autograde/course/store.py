@@ -37,7 +37,12 @@ def make(lesson: str, use_cache: bool = False) -> dict[str, Stored]:
 
 
 def _stored(oracle: Oracle, *, everywhere: bool) -> Stored:
-    """Return what is to be stored; unless `everywhere`, without what mistakes that fail on the CPU do elsewhere."""
+    """Return what is to be stored.
+
+    Args:
+        everywhere: whether to store, for mistakes that already fail on the CPU, what they do on the simulated
+            accelerator.
+    """
     mistakes = [
         StoredMistake(k.name, k.sentence, k.section, _mistake_table(oracle, k, everywhere)) for k in oracle.known
     ]

@@ -344,6 +344,7 @@ def _runs_through(lesson: str, solved: Path, unsolved: Path) -> tuple[bool, str]
     notebook = unsolved_and_solved(*(nbformat.read(path, as_version=4) for path in (unsolved, solved)))
     faults, outcomes = faults_and_outcomes(notebook)
     count = len(exercises(lesson))
-    said = [(outcomes.count(outcome), outcome) for outcome in ("Not attempted", "Right")]
-    says = f"run start to end, of {count} exercises " + ", ".join(f"{n} checks say {outcome!r}" for n, outcome in said)
-    return not faults and said == [(count, "Not attempted"), (count, "Right")], "; ".join([says, *faults])
+    counts = [(outcomes.count(outcome), outcome) for outcome in ("Not attempted", "Right")]
+    in_words = ", ".join(f"{n} checks say {outcome!r}" for n, outcome in counts)
+    says = f"run start to end, of {count} exercises {in_words}"
+    return not faults and counts == [(count, "Not attempted"), (count, "Right")], "; ".join([says, *faults])

@@ -39,26 +39,26 @@ class JudgingError(RuntimeError):
 def derive_in_fork(
     exercise: Exercise, observed: Sequence[tuple[Case, Observations]], seconds: float = SECONDS
 ) -> list[Observations]:
-    """Return what `explain.derive` returns for the raw observations of each case, computed in a fork of this process.
+    """Return what `checking.result.derive` returns for the raw observations of each case, from a fork.
 
     Raises:
         JudgingError: when that takes too much time or memory.
     """
     deadline = time.monotonic() + MAX_WALL_FACTOR * seconds
-    ours, theirs = os.pipe()
+    read_end, child_end = os.pipe()
     with warnings.catch_warnings(action="ignore"):  # Python 3.12 on forks beside threads: none is used in the fork
         pid = os.fork()
     if pid == 0:
         try:
-            os.close(ours)
-            _derive_and_send(theirs, exercise, observed, seconds)
+            os.close(read_end)
+            _derive_and_send(child_end, exercise, observed, seconds)
         finally:
             os._exit(1)
-    os.close(theirs)
+    os.close(child_end)
     try:
-        data = _receive(ours, deadline)
+        data = _receive(read_end, deadline)
     finally:
-        os.close(ours)
+        os.close(read_end)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from autograde.judge.oracle_cache import cache_folder
-from autograde.sandbox.requirements import exposed
+from autograde.sandbox.requirements import exposed_path_problem
 from autograde.source import paths
 from torchcourse.checking.references import PACKED
 from torchcourse.model.own_course import own_course
@@ -25,4 +25,4 @@ def exposed_answers_problem(*folders: Path) -> str:
         )
     own = own_course()
     secrets = [own / "solutions", own / "hidden"] if own else []
-    return exposed([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", *secrets, cache_folder(), *folders])
+    return exposed_path_problem([paths.SOLUTIONS, paths.AUTOGRADE / "hidden", *secrets, cache_folder(), *folders])

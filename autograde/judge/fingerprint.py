@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torchcourse
+from autograde.files import digest
 from autograde.judge.submission import Submission
 from autograde.judge.verdict import verdict_without_running
 from autograde.sandbox.configuration import Isolation
@@ -130,4 +131,4 @@ def _file(path: Path) -> str:
 
 
 def _hash(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+    return digest(json.dumps(value))

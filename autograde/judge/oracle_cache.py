@@ -10,7 +10,6 @@ sandbox; deleting it only costs time.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 import platformdirs
 import torch
 
+from autograde.files import digest
 from autograde.judge.fingerprint import observation_key
 from autograde.judge.oracle import Oracle
 from torchcourse.model import codec
@@ -46,7 +46,7 @@ class OracleCache:
     def __init__(self, lesson: str, seed: int | None, accelerator: str) -> None:
         gpu = torch.cuda.get_device_name() if accelerator == "cuda" else ""
         machine = f"{platform.node()} {platform.machine()} {torch.backends.cpu.get_cpu_capability()} {gpu}"
-        self.lesson, self.folder = lesson, cache_folder() / f"{lesson}-{_digest(f'{seed} {accelerator} {machine}')}"
+        self.lesson, self.folder = lesson, cache_folder() / f"{lesson}-{digest(f'{seed} {accelerator} {machine}')[:24]}"
         self._saved_counts: dict[str, int] = {}
 
     def load(self, oracle: Oracle) -> None:
@@ -71,7 +71,7 @@ class OracleCache:
             self._saved_counts[oracle.exercise.name] = len(observed)
 
     def _path(self, exercise: str) -> Path:
-        return self.folder / f"{exercise}-{_digest(observation_key(self.lesson, exercise))}.bin"
+        return self.folder / f"{exercise}-{digest(observation_key(self.lesson, exercise))[:24]}.bin"
 
     def remove_old(self) -> None:
         """Remove all folders but the `MAX_FOLDERS` that were written to last."""
@@ -79,7 +79,3 @@ class OracleCache:
             folders = sorted(cache_folder().iterdir(), key=lambda folder: folder.stat().st_mtime, reverse=True)
             for folder in folders[MAX_FOLDERS:]:
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -136,9 +136,9 @@ def _run_on_devices(
     other = _DeviceRun(sandbox, submission, included, accelerator, deadline, quotes=False)
     other.skip = {n for n, state in cpu.states.items() if state in ("timeout", "died", "memory")}
     other.states = {n: cpu.states[n] for n in other.skip}
-    to_repeat = [o for o in oracles if o.exercise.any_device and not cpu.exercises[o.exercise.name].incident]
+    to_repeat = [o for o in oracles if o.exercise.any_device and not cpu.runs[o.exercise.name].incident]
     other.run(_parts(to_repeat, visible), lambda: part_done(share))
-    return {CPU.name: cpu.exercises, accelerator: other.exercises}
+    return {CPU.name: cpu.runs, accelerator: other.runs}
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class _DeviceRun:
         self.cells = submission.cells_to_run(included)
         self.skip: set[int] = set()
         self.states: dict[int, str] = {}
-        self.exercises: dict[str, ExerciseRun] = {}
+        self.runs: dict[str, ExerciseRun] = {}
         self.restarts = 0
         self.quotes = quotes
         """Whether what the process says is from before any hidden input, so that it may be quoted."""
@@ -209,7 +209,7 @@ class _DeviceRun:
             except (LostError, SlowError):
                 self.restarts += 1
         for part in pending:
-            run = self.exercises.setdefault(part.exercise.name, ExerciseRun(quotable=self.quotes))
+            run = self.runs.setdefault(part.exercise.name, ExerciseRun(quotable=self.quotes))
             if not run.incident:
                 self._give_up(run)
 
@@ -265,7 +265,7 @@ class _DeviceRun:
         """
         name = part.exercise.name
         self.quotes = self.quotes and part.cases.start == 0
-        run = self.exercises.setdefault(name, ExerciseRun(quotable=self.quotes))
+        run = self.runs.setdefault(name, ExerciseRun(quotable=self.quotes))
         if run.incident:
             return
         try:
@@ -325,7 +325,7 @@ class _DeviceRun:
         for number in part.cases:
             if number == sent:
                 batch = part.batch(number)
-                job.ask(batch)
+                job.send_cases(batch)
                 sent += len(batch)
             data = job.receive_packed(deadline - time.monotonic())
             remembered = part.oracle.remembered(self.device, number, data)
@@ -347,7 +347,7 @@ class _DeviceRun:
 
     def _add_reply(self, name: str, reply: Reply, unpacked_bytes: int, run: ExerciseRun) -> None:
         """Add the reply to a case; if all replies of the submission take too much memory, give up this exercise."""
-        bytes_so_far = sum(other.unpacked_bytes for other in self.exercises.values())
+        bytes_so_far = sum(other.unpacked_bytes for other in self.runs.values())
         if run.incident:
             return
         if bytes_so_far + unpacked_bytes > self.limits.observations_bytes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from autograde.files import regular_file
 from autograde.settings import LIMITS
 from autograde.source.release import Release, ReleasedCell, cell_text, load_release
 from torchcourse.model.notebook_file import exercise_of, is_check, normalized
@@ -124,13 +124,9 @@ def _read(path: Path) -> bytes:
             raise ValueError(f"{part.name} is a symbolic link, which is not followed.")
     if path.is_symlink():
         raise ValueError(f"{path.name} is a symbolic link, which is not followed.")
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError(f"{path.name} is not a regular file.")
-        if status.st_size > LIMITS.notebook_bytes:
-            raise ValueError(f"{path.name} has {status.st_size} bytes; the limit is {LIMITS.notebook_bytes}.")
+    with regular_file(path) as file:
+        if (size := os.fstat(file.fileno()).st_size) > LIMITS.notebook_bytes:
+            raise ValueError(f"{path.name} has {size} bytes; the limit is {LIMITS.notebook_bytes}.")
         return file.read(LIMITS.notebook_bytes + 1)
 
 
@@ -223,12 +219,20 @@ def _renewed(submission: Submission, release: Release) -> Iterator[SubmittedCell
     before = submission.release
     for cell in submission.cells:
         then, now = before.cells.get(cell.grade_id), release.cells.get(cell.grade_id)
-        if then and now and normalized(cell.source) == normalized(then.source):
+        if then and now and _is_unchanged(cell, then):
             yield replace(cell, source=now.source)  # the stub stays a stub
         elif then and not now:
-            yield from () if is_check(cell.grade_id) else (replace(cell, grade_id=""),)
+            if not is_check(cell.grade_id):
+                yield replace(cell, grade_id="")
         elif then or not before.omits(cell.source, frozenset()) or release.omits(cell.source, frozenset()):
             yield cell
+
+
+def _is_unchanged(cell: SubmittedCell, released: ReleasedCell) -> bool:
+    """Return whether a cell is as released: an answer in words to the letter, code up to comments and white space."""
+    if released.kind == "markdown":  # where "#" begins a heading
+        return cell.source == released.source
+    return normalized(cell.source) == normalized(released.source)
 
 
 def _matched_with(student: str, release: Release, raw: list[dict[str, Any]]) -> Submission:

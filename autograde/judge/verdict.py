@@ -23,7 +23,9 @@ __all__ = [
     "NOT_ALLOWED",
     "STATUSES",
     "Verdict",
+    "clean",
     "decide",
+    "printable",
     "unjudged",
     "verdict_without_running",
     "verdicts_after_crashes",
@@ -39,14 +41,14 @@ MAX_MESSAGE_LENGTH = 600
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
 
 CLAUSE_END = re.compile(r"(?<=[.:]) ")
-ASK = "ask your instructor."
+ASK_INSTRUCTOR = "ask your instructor."
 """How the message ends where the grader itself failed."""
 NOT_ALLOWED = (
     "In cases that the notebook does not show, or on a second device, the answer uses what this exercise does not "
     "allow: read its rules again."
 )
 """What is said where only such cases show a forbidden call: a row of its names could spell a hidden input."""
-OTHERS = "think of other shapes, dtypes and layouts, of empty inputs and of extreme values."
+OTHER_INPUTS_ADVICE = "think of other shapes, dtypes and layouts, of empty inputs and of extreme values."
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Verdict:
     @property
     def grader_failed(self) -> bool:
         """Whether the grader itself failed, so that the submission has to be graded again."""
-        return self.status == "crashed" and self.message.endswith(ASK)
+        return self.status == "crashed" and self.message.endswith(ASK_INSTRUCTOR)
 
     @property
     def line(self) -> str:
@@ -123,14 +125,14 @@ def unjudged(submission: Submission, exercise: str, error: Exception) -> Verdict
     which an answer runs a second time, and the reference as well.
     """
     points = submission.release.points(exercise)
-    message = f"What came back from `{exercise}` could not be judged ({type(error).__name__}): {ASK}"
+    message = f"What came back from `{exercise}` could not be judged ({type(error).__name__}): {ASK_INSTRUCTOR}"
     return Verdict(submission.student, submission.lesson, exercise, 0.0, points, "crashed", "", message)
 
 
 def verdicts_after_crashes(submission: Submission) -> list[Verdict]:
     """Return the verdicts on a submission that made the grader's own process end or hang each time."""
     points = submission.release.points
-    message = f"The grader itself ended or hung each time that it graded this notebook: {ASK}"
+    message = f"The grader itself ended or hung each time that it graded this notebook: {ASK_INSTRUCTOR}"
     return [
         verdict_without_running(submission, name)
         or Verdict(submission.student, submission.lesson, name, 0.0, points(name), "crashed", "", message)
@@ -166,9 +168,7 @@ def _share(oracle: Oracle, runs: dict[str, ExerciseRun], results: list[Result]) 
     return 1.0 if all(map(all_passed, runs)) else 0.5
 
 
-def _report(
-    oracle: Oracle, results: list[Result], visible: int, quoted_devices: Collection[str] = (CPU.name,)
-) -> Report:
+def _report(oracle: Oracle, results: list[Result], visible: int, quoted_devices: Collection[str]) -> Report:
     """Return the report that the notebook would give, except that little is quoted.
 
     Hidden cases are never quoted. Nor is anything from the second device or from a second run: by then the submission
@@ -227,7 +227,7 @@ def _unexplained(oracle: Oracle, results: list[Result], visible: int, only_again
     where = "The answer is right in every case that the notebook shows. In others"
     if only_again:
         where = "The answer had to run twice. In the second run"
-    message = f"{where} {what}: {OTHERS}"
+    message = f"{where} {what}: {OTHER_INPUTS_ADVICE}"
     return Report(oracle.exercise.name, "error" if raised else "failed", message)
 
 
@@ -256,6 +256,6 @@ def clean(message: str) -> str:
     """Return a message in one line of at most `MAX_MESSAGE_LENGTH` characters, without control characters and memory
     addresses."""
     start = message[: 4 * MAX_MESSAGE_LENGTH]  # a learner's exception may have megabytes of text
-    printable = "".join(c if c.isprintable() else " " for c in start)
-    text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", " ".join(printable.split()))
+    one_line = "".join(c if c.isprintable() else " " for c in start)
+    text = re.sub(r"0x[0-9a-fA-F]{6,}", "0x…", " ".join(one_line.split()))
     return text if len(text) <= MAX_MESSAGE_LENGTH else f"{text[: MAX_MESSAGE_LENGTH - 1]}…"

@@ -6,13 +6,14 @@ import ast
 import builtins
 import keyword
 import re
+import warnings
 from collections.abc import Iterable
 
 import torch
 
 __all__ = ["anonymous"]
 
-LONGEST = 20_000
+MAX_SOURCE_LENGTH = 20_000
 """Characters of a program that is parsed: a few megabytes take half a minute and a gigabyte."""
 MIN_NAME_LENGTH = 3
 WORDS = {*keyword.kwlist, *dir(builtins), *dir(torch), *dir(torch.Tensor)}
@@ -25,10 +26,12 @@ def anonymous(source: str, people: Iterable[str]) -> str:
     Nicknames and names that the program computes stay: read an example before showing it. "" if the text is not Python,
     or longer than an example could be.
     """
-    if len(source) > LONGEST:
+    if len(source) > MAX_SOURCE_LENGTH:
         return ""
     try:
-        tree = ast.parse(source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source)
         for node in ast.walk(tree):
             _without_docstring(node)
         text = ast.unparse(tree)

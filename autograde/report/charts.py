@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from autograde.files import digest
 from autograde.judge.verdict import clean
 from autograde.report.item_statistics import ItemStatistics, LessonStatistics
-from autograde.results.handing_in import HandedIn
+from autograde.results.submission_times import HandedIn
 from torchcourse.model.catalogue import in_order
 
 __all__ = ["outcomes", "scores", "times"]
@@ -101,12 +101,12 @@ def times(handed_in: Sequence[HandedIn]) -> Markup:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, title="dotted: due" if due else None)
 
-    told = [
+    described = [
         f"{_short(lesson)} {len(seen)}, from {seen[0]:%Y-%m-%d} to {seen[-1]:%Y-%m-%d}"
         + (f", due {due[lesson]:%Y-%m-%d}" if lesson in due else "")
         for lesson, seen in by_lesson.items()
     ]
-    alt = f"Learners who handed in, over time: {'; '.join(told)}."
+    alt = f"Learners who handed in, over time: {'; '.join(described)}."
     return _figure("times", draw, max(2.6, 0.24 * len(lessons)), alt)
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from autograde.judge.submission import read_submission
 from autograde.judge.verdict import clean, printable
 from autograde.report.anonymous import anonymous
 from autograde.report.charts import outcomes, scores, times
@@ -23,12 +22,12 @@ from autograde.report.item_statistics import (
     MistakeCount,
     lesson_statistics,
 )
-from autograde.report.similarity import SHINGLE, SHORTEST, SIMILAR, Pair, similar_pairs
-from autograde.results.answer_source import answer_source
+from autograde.report.similarity import MIN_SHINGLES, SHINGLE, SIMILAR, Pair, similar_pairs
+from autograde.results.answer_source import answer_source, read_autograded
 from autograde.results.final_scores import FinalScores
 from autograde.results.grades_table import Row, read_table
-from autograde.results.handing_in import HandedIn
 from autograde.results.html import page
+from autograde.results.submission_times import HandedIn
 from autograde.source.release import load_release
 from torchcourse.model.catalogue import LESSONS
 
@@ -56,7 +55,7 @@ class ShownMistake:
 @dataclass(frozen=True)
 class ShownLesson:
     """One lesson on the page; `compared` is the number of answers, `shared` whether notebooks of groups count once, and
-    `more_…` unfold."""
+    `more_mistakes` and `more_pairs` are shown folded."""
 
     statistics: LessonStatistics
     histogram: str
@@ -100,7 +99,7 @@ def report(
         submissions=len({(row.student, row.lesson) for row in table.rows if row.status != "missing"}),
         folder=clean(out.resolve().name), complaints=complaints, more_complaints=more,
         learners_count=len(aliases), fewest=MIN_LEARNERS, unlike=MIN_UNLIKE, suspect=SUSPECT, similar=SIMILAR,
-        final=bool(final), shingle=SHINGLE, shortest=SHORTEST, clean=clean,
+        final=bool(final), shingle=SHINGLE, shortest=MIN_SHINGLES, clean=clean,
     )  # fmt: skip
 
 
@@ -111,19 +110,13 @@ def _feedback_pages(out: Path, here: Path) -> dict[tuple[str, str], str]:
 
 
 def answers_of(autograded: Path, rows: Sequence[Row]) -> dict[str, Answers]:
-    """Return the answers in the autograded notebooks, by lesson.
-
-    Only existing folders are looked into, so that no name in the table can lead elsewhere.
-    """
-    folders = {path.name for path in autograded.iterdir()} if autograded.is_dir() else set()
+    """Return the answers in the autograded notebooks, by lesson."""
     found: dict[str, Answers] = defaultdict(lambda: defaultdict(dict))
-    submissions = dict.fromkeys((row.student, row.lesson) for row in rows if row.lesson in LESSONS)
-    for student, lesson in submissions:
-        if student in folders:
-            submission = read_submission(autograded / student / lesson / f"{lesson}.ipynb", student, lesson)
-            for exercise in [] if submission.problem else submission.release.exercises:
-                if source := answer_source(submission, exercise):
-                    found[lesson][exercise][student] = source
+    keys = dict.fromkeys((row.student, row.lesson) for row in rows if row.lesson in LESSONS)
+    for submission in read_autograded(autograded, keys):
+        for exercise in submission.release.exercises:
+            if source := answer_source(submission, exercise):
+                found[submission.lesson][exercise][submission.student] = source
     return found
 
 

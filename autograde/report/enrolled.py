@@ -44,7 +44,7 @@ def shown_names(students: Sequence[str], roster: Roster) -> dict[str, str]:
 
 
 def sharing(answers: Mapping[str, Mapping[str, str]], roster: Roster) -> set[str]:
-    """Return the students whose answers to a lesson are all as those of an earlier member of their group.
+    """Return the students whose answers to a lesson all equal those of an earlier member of their group.
 
     Args:
         answers: the sources of answers, by exercise and student.

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograde.judge.submission import read_submission
 from autograde.judge.verdict import clean, printable
 from autograde.report.class_overview import overview
 from autograde.report.enrolled import Roster, shown_names, with_absent
-from autograde.results.answer_source import answer_source
+from autograde.results.answer_source import answer_source, read_autograded
 from autograde.results.grades_table import Row, read_table
 from autograde.results.html import page
 from autograde.source import paths
@@ -65,7 +64,7 @@ def exercise_page(out: Path, name: str, roster: Roster | None = None) -> str:
     without = sorted(learners - {answer.student for answer in answers})
     aliases = {learner.student: learner.alias for learner in overview(rows).learners}
     return page(
-        "exercise.html", name=name, lesson=lesson, rubric=printable(_rubrics(lesson).get(name, "")),
+        "exercise.html", name=name, lesson=lesson, rubric=printable(rubrics(paths.script(lesson)).get(name, "")),
         groups=_groups(answers), without=without, count=len(learners), aliases=aliases,
         names=shown_names(list(aliases), roster or {}), folder=clean(out.resolve().name), clean=clean,
     )  # fmt: skip
@@ -78,22 +77,14 @@ def _lesson_of(name: str) -> str:
     return find(name)[0]
 
 
-def _rubrics(lesson: str) -> dict[str, str]:
-    return rubrics(paths.script(lesson))
-
-
 def _sources(autograded: Path, lesson: str, name: str, students: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Yield those students who wrote something, with what they wrote; only folders that are there are looked into."""
-    folders = {path.name for path in autograded.iterdir()} if autograded.is_dir() else set()
-    for student in folders.intersection(students):
-        submission = read_submission(autograded / student / lesson / f"{lesson}.ipynb", student, lesson)
-        if submission.problem:
-            continue
+    """Yield those students who wrote something, with what they wrote."""
+    for submission in read_autograded(autograded, ((student, lesson) for student in students)):
         asks = name in submission.release.questions
         known = asks or name in submission.release.exercises
         source = "" if not known else submission.answer_in_words(name) if asks else answer_source(submission, name)
         if source.strip():
-            yield student, printable(source)
+            yield submission.student, printable(source)
 
 
 def _groups(answers: Iterable[ShownAnswer]) -> list[Group]:

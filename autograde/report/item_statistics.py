@@ -6,6 +6,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import correlation as pearson
 from statistics import mean, median
 
 from autograde.results.final_scores import FinalScores
@@ -134,13 +135,13 @@ def _lesson(lesson: str, rows: list[Row], repeated: Collection[str], final: Fina
         totals[row.student] += row.score
         shares[row.student] += row.share
     once = {name: [row for row in own if row.student not in repeated] for name, own in exercises.items()}
-    best = {row.exercise: row.max_score for row in rows}
+    max_scores = {row.exercise: row.max_score for row in rows}
     known = {student: final[student, lesson] for student in totals if (student, lesson) in final}
     totals |= {student: score for student, (score, _) in known.items()}
-    most = max((most for _, most in known.values()), default=sum(best.values()))
+    max_score = max((most for _, most in known.values()), default=sum(max_scores.values()))
     return LessonStatistics(
-        lesson, most, len({row.student for row in rows}), not_read, tuple(sorted(totals.values())),
-        tuple(_item(name, best[name], own, shares) for name, own in once.items()), tuple(_mistakes(exercises)),
+        lesson, max_score, len({row.student for row in rows}), not_read, tuple(sorted(totals.values())),
+        tuple(_item(name, max_scores[name], own, shares) for name, own in once.items()), tuple(_mistakes(exercises)),
         tuple(_unexplained(exercises)), tuple(_troubles(exercises)),
     )  # fmt: skip
 
@@ -162,14 +163,12 @@ def correlation(item: Sequence[float], rest: Sequence[float]) -> tuple[float | N
     """Return Pearson's correlation of shares in an exercise with sums over the others, or None and the reason."""
     if len(item) < MIN_LEARNERS:
         return None, f"fewer than {MIN_LEARNERS} learners"
-    centre, other = mean(item), mean(rest)
+    centre = mean(item)
     if min(sum(x > centre for x in item), sum(x < centre for x in item)) < MIN_UNLIKE:
         return None, "nearly all did equally well"
-    across = math.fsum((x - centre) * (y - other) for x, y in zip(item, rest, strict=True))
-    spread = math.fsum((x - centre) ** 2 for x in item) * math.fsum((y - other) ** 2 for y in rest)
-    if spread <= 1e-18:
+    if max(rest) - min(rest) < 1e-9:
         return None, "the other exercises are alike for all"
-    return max(-1.0, min(1.0, across / math.sqrt(spread))), ""
+    return max(-1.0, min(1.0, pearson(item, rest))), ""
 
 
 def interval(r: float, count: int) -> tuple[float, float]:

@@ -27,7 +27,7 @@ from torchcourse.model.catalogue import LESSONS
 
 __all__ = ["mistakes_notebook"]
 
-MOST = 10
+MAX_MISTAKES = 10
 INTRODUCTION = """# {title}
 
 The answers are learners' own, laid out anew, without comments and names; read them before you show them. The cell
@@ -43,7 +43,7 @@ def mistakes_notebook(
     Args:
         lessons: the lessons to look at; all, if none is given.
         since: count only what was handed in on this day or later.
-        recent: what that is, by student and lesson.
+        recent: student and lesson of what was handed in since then; needed with `since`.
         roster: the students of the class, if it has a roster: answers are shown without their names.
 
     Raises:
@@ -54,7 +54,7 @@ def mistakes_notebook(
         rows = [row for row in rows if (row.student, row.lesson) in recent]
     counted = [(one.lesson, mistake) for one in lesson_statistics(rows) for mistake in one.mistakes]
     counted = [(lesson, mistake) for lesson, mistake in counted if mistake.exercise in load_release(lesson).exercises]
-    chosen = sorted(counted, key=lambda found: (-found[1].count, -found[1].of_wrong))[:MOST]
+    chosen = sorted(counted, key=lambda found: (-found[1].count, -found[1].of_wrong))[:MAX_MISTAKES]
     answers = answers_of(out / "autograded", rows)
     title = "One mistake of this class" if len(chosen) == 1 else f"{len(chosen) or 'No'} mistakes of this class"
     title += f" since {since}" if since else ""

@@ -27,13 +27,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-__all__ = ["SHINGLE", "SHORTEST", "SIMILAR", "Pair", "similar_pairs", "tokens"]
+__all__ = ["MIN_SHINGLES", "SHINGLE", "SIMILAR", "Pair", "similar_pairs", "tokens"]
 
 SHINGLE = 5
-SHORTEST = 30
+MIN_SHINGLES = 30
 """Answers with fewer different shingles are left out: there are few ways to write them."""
 SIMILAR = 0.8
-LONGEST = 8000
+MAX_SOURCE_LENGTH = 8000
 """Characters of an answer that are compared."""
 MAX_ANSWERS = 12
 """A shingle in more different answers than these leads to no pair."""
@@ -83,7 +83,7 @@ def tokens(source: str) -> list[str]:
 
 def _tokenized(source: str) -> Iterator[tokenize.TokenInfo]:
     try:
-        yield from tokenize.generate_tokens(io.StringIO(source[:LONGEST]).readline)
+        yield from tokenize.generate_tokens(io.StringIO(source[:MAX_SOURCE_LENGTH]).readline)
     except (tokenize.TokenError, SyntaxError, ValueError):
         return
 
@@ -122,7 +122,7 @@ def _similar_in(sources: Mapping[str, str], stub: str) -> Iterator[tuple[str, st
     frequency = Counter[Shingle]()
     for shingles, group in learners.items():
         frequency.update(dict.fromkeys(shingles, len(group)))
-    different = [shingles for shingles in learners if len(shingles) >= SHORTEST]
+    different = [shingles for shingles in learners if len(shingles) >= MIN_SHINGLES]
     for shingles in different:
         group = learners[shingles]
         if 1 < len(group) <= MAX_LEARNERS:

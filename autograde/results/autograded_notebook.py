@@ -73,7 +73,7 @@ def _rubrics(lesson: str) -> dict[str, str]:
 
 def _learner_cell(kind: str, source: str, place: int) -> Any:
     """Return a cell that the learner added, not validated: writing the notebook does that."""
-    cell = {"cell_type": kind if kind in ("code", "markdown") else "raw", "id": f"submitted-{place:04}"}
+    cell = {"cell_type": kind, "id": f"submitted-{place:04}"}
     only_code: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
     return nbformat.from_dict({**cell, "metadata": {}, "source": source, **only_code})
 

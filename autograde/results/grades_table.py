@@ -111,8 +111,11 @@ def _row(cells: dict[str, str]) -> tuple[Row | None, str]:
             return None, f"{name} is no number"
         if not math.isfinite(numbers[name]):
             return None, f"{name} is no finite number"
+    student = cells["student"]
+    if student.startswith("'") and is_formula(student[1:]):
+        student = student[1:]  # as `as_text` wrote it
     row = Row(
-        cells["student"], cells["lesson"], cells["exercise"], numbers["score"], numbers["max_score"], cells["status"],
+        student, cells["lesson"], cells["exercise"], numbers["score"], numbers["max_score"], cells["status"],
         cells.get("misconception", ""), cells.get("message", ""),
     )  # fmt: skip
     return row, ""

@@ -6,11 +6,10 @@ import html
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from markdown_it import MarkdownIt
 
-from autograde.source.release import Release
+from autograde.source.release import Release, cell_text
 
 __all__ = ["section", "title"]
 
@@ -44,7 +43,7 @@ def section(release: Release, heading: str) -> str:
 def _pieces(release: Release) -> Iterator[tuple[int, str, str]]:
     """Yield for each heading or cell its level (0 for none), the heading, and the content that follows, as HTML."""
     for cell in release.notebook["cells"]:
-        source = _text(cell["source"])
+        source = cell_text(cell["source"])
         if cell["cell_type"] == "markdown":
             yield from _prose(source)
         elif "nbgrader" not in cell["metadata"]:
@@ -64,7 +63,3 @@ def _prose(source: str) -> Iterator[tuple[int, str, str]]:
         else:
             lines.append(line)
     yield level, heading, markdown.render("\n".join(lines))
-
-
-def _text(source: Any) -> str:
-    return "".join(source) if isinstance(source, list) else str(source)

@@ -9,7 +9,7 @@ from typing import Any
 
 from autograde.sandbox.configuration import Isolation
 from autograde.sandbox.control_group import make_group
-from autograde.sandbox.requirements import isolation_problem, trusted_run_problem, try_worker
+from autograde.sandbox.requirements import isolation_fault, trusted_run_problem, try_worker
 from autograde.settings import LIMITS
 from torchcourse.doctor import Finding
 
@@ -18,10 +18,9 @@ __all__ = ["diagnose"]
 
 def diagnose() -> Iterator[Finding]:
     """Yield a finding for each layer: namespaces, user, Landlock, system calls, limits and memory group."""
-    fault = isolation_problem()
+    fault, remedy = isolation_fault()
     if fault:
-        what, _, remedy = fault.partition(": " if "missing" in fault or "needs" in fault else ". ")
-        yield Finding("sandbox: namespaces", "blocked", f"missing: {what}", remedy or "docs/isolation.md")
+        yield Finding("sandbox: namespaces", "blocked", f"missing: {fault.removesuffix('.')}", remedy)
     else:
         yield Finding("sandbox: namespaces", "ok", "active: no network, own processes, read-only system (bubblewrap)")
     yield _user()

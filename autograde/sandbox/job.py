@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from autograde.sandbox.inside.framing import LENGTH, framed
+from autograde.sandbox.inside.framing import LENGTH, framed, receive
 from autograde.settings import Limits
 from torchcourse.model import codec
 from torchcourse.model.observations import Value
@@ -77,22 +77,12 @@ class Control:
         """
         self.sock.settimeout(seconds)
         try:
-            head = self._receive_exactly(LENGTH.size)
-            message: dict[str, Any] = json.loads(self._receive_exactly(LENGTH.unpack(head)[0]))
+            message: dict[str, Any] = json.loads(receive(self.sock))
         except TimeoutError:
             raise SlowError from None
-        except (OSError, ValueError) as error:
-            raise LostError(str(error)) from None
+        except (EOFError, OSError, ValueError) as error:
+            raise LostError(str(error) or "the supervisor is gone") from None
         return message
-
-    def _receive_exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            piece = self.sock.recv(min(count - len(data), 1 << 16))
-            if not piece:
-                raise LostError("the supervisor is gone")
-            data += piece
-        return data
 
 
 class Job:
@@ -129,7 +119,7 @@ class Job:
         """
         self._send(codec.pack(value))
 
-    def ask(self, cases: Sequence[bytes]) -> None:
+    def send_cases(self, cases: Sequence[bytes]) -> None:
         """Send the packed inputs of cases; each is answered by one reply, in order.
 
         They are sent together, so that a process that ends or forks leaves none half read.

@@ -14,7 +14,15 @@ from typing import Any
 from autograde.sandbox.configuration import INSIDE, Isolation, kernel, readable
 from autograde.sandbox.namespaces import NamespacesError, release, start_pause_process
 
-__all__ = ["exposed", "gpu_problem", "isolation_problem", "namespaces_remedy", "trusted_run_problem", "try_worker"]
+__all__ = [
+    "exposed_path_problem",
+    "isolation_fault",
+    "isolation_problem",
+    "namespaces_remedy",
+    "switch_to_gpu",
+    "trusted_run_problem",
+    "try_worker",
+]
 
 TRIAL = """
 import json, sys
@@ -52,21 +60,27 @@ def try_worker(isolation: Isolation) -> dict[str, Any]:
 
 def isolation_problem() -> str:
     """Return why submissions cannot be isolated on this machine, with the remedy; "" where they can."""
+    reason, remedy = isolation_fault()
+    return f"{reason}{' ' if reason.endswith('.') else ': '}{remedy}" if reason else ""
+
+
+def isolation_fault() -> tuple[str, str]:
+    """Return why submissions cannot be isolated on this machine, and the remedy; "" and "" where they can."""
     if not sys.platform.startswith("linux"):
-        return "Isolation needs Linux: grade on a Linux machine or in a Linux virtual machine."
+        return "Isolation needs Linux", "grade on a Linux machine or in a Linux virtual machine."
     if kernel() < (5, 8):
-        return f"Isolation needs Linux 5.8 or later, and this is {os.uname().release}: grade on a newer system."
+        return f"Isolation needs Linux 5.8 or later, and this is {os.uname().release}", "grade on a newer system."
     if shutil.which("bwrap") is None:
-        return "bubblewrap is missing: sudo apt-get install bubblewrap"
+        return "bubblewrap is missing", "sudo apt-get install bubblewrap"
     try:
         reason = try_worker(Isolation())["failed"]
     except NamespacesError as error:
         reason = (str(error).strip().splitlines() or ["it gave no reason"])[-1]
-        return f"bubblewrap cannot make a sandbox here ({reason}). {namespaces_remedy()}"
+        return f"bubblewrap cannot make a sandbox here ({reason}).", namespaces_remedy()
     if reason:
         remedy = "Let this container use setns" if reason.startswith("setns") else "Fix that"
-        return f"Workers cannot enter a sandbox here ({reason}). {remedy}: see docs/isolation.md."
-    return ""
+        return f"Workers cannot enter a sandbox here ({reason}).", f"{remedy}: see docs/isolation.md."
+    return "", ""
 
 
 def trusted_run_problem() -> str:
@@ -85,8 +99,8 @@ def trusted_run_problem() -> str:
     return ""
 
 
-def gpu_problem() -> str:
-    """Have this process use CUDA, and not the simulated accelerator; return why it cannot, with the remedy, or ""."""
+def switch_to_gpu() -> str:
+    """Use CUDA in this process; return why that is impossible, with the remedy, or ""."""
     from torchcourse.model.devices import use_cuda
 
     os.environ.pop("TORCHCOURSE_ACCELERATOR", None)  # the instructor's commands prefer the simulated one by default
@@ -95,8 +109,8 @@ def gpu_problem() -> str:
     return "--gpu was given, but PyTorch sees no GPU here (torchcourse doctor says more): grade without it."
 
 
-def exposed(paths: Iterable[Path]) -> str:
-    """Say that submissions could read one of these paths, with the remedy; "" where they can read none."""
+def exposed_path_problem(paths: Iterable[Path]) -> str:
+    """Return which of these paths submissions could read, with the remedy; "" where they can read none."""
     mounted = [(path, Path(path).resolve()) for path in readable()]
     for path in paths:
         for name, target in mounted:

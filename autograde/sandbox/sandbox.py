@@ -163,9 +163,8 @@ class Sandbox:
         job = self._begin(device, skip)
         try:
             job.send({"cells": list(cells)})
-            if fault := job.receive(self.limits.start_seconds).get(
-                "fault"
-            ):  # no cell has run yet, so the message can be trusted
+            fault = job.receive(self.limits.start_seconds).get("fault")  # no cell has run yet, so it can be trusted
+            if fault:
                 raise SandboxError(f"The sandbox does not work on this machine ({fault}). {NO_VERDICT}")
             yield job
         finally:

@@ -12,8 +12,8 @@ import pytest
 from autograde.batch.grading import grade
 from autograde.batch.student_names import student_names
 from autograde.judge.verdict import Verdict
+from autograde.results.exchange_files import read_time
 from autograde.results.grades_table import write_table
-from autograde.results.submission_time import read_time
 from autograde.source.release import load_release
 from tests.support.stand_ins import LESSON, SOLVED, submit, use_stand_in
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import signal
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ from autograde.batch.grading import Graded
 from autograde.classroom.compare import read_grades
 from autograde.judge.submission import read_submission
 from autograde.sandbox.configuration import Isolation
+from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import LIMITS, SEED
 from autograde.source import paths
 from tests.support.results import recorded, tree
@@ -134,20 +137,20 @@ def test_a_worker_that_hangs_and_one_that_is_killed_cost_a_retry_and_no_result(
     lot: Lot, submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = with_gradebook(tmp_path / "wanted", gradebook)
-    grading.run([LESSON], submitted, wanted)
+    grading.grade_class([LESSON], submitted, wanted)
     monkeypatch.setattr(cluster, "Cluster", hurried)
     monkeypatch.setattr(cluster, "TRIES", 50)  # a busy machine may take longer than that for what does not hang
 
     hung = with_gradebook(tmp_path / "hung", gradebook)
     stop = at_the(2, lambda: lot.workers["two"].send_signal(signal.SIGSTOP))
-    grading.run([LESSON], submitted, hung, scheduler=lot.address, progress=stop)
+    grading.grade_class([LESSON], submitted, hung, scheduler=lot.address, progress=stop)
     lot.workers["two"].send_signal(signal.SIGCONT)
     assert lot.begun("one") > 0
     assert (tree(hung), recorded(hung, LESSON)) == (tree(wanted), recorded(wanted, LESSON))
 
     before, out = lot.begun("two"), with_gradebook(tmp_path / "killed", gradebook)
     kill = at_the(4, lambda: lot.workers["two"].kill())
-    grading.run([LESSON], submitted, out, scheduler=lot.address, progress=kill)
+    grading.grade_class([LESSON], submitted, out, scheduler=lot.address, progress=kill)
     assert lot.workers["two"].wait() == -signal.SIGKILL
     assert lot.begun("two") > before  # it had begun something when it died
     assert (tree(out), recorded(out, LESSON)) == (tree(wanted), recorded(wanted, LESSON))
@@ -159,7 +162,7 @@ def test_a_submission_that_kills_each_worker_gets_a_verdict_and_the_rest_goes_on
     submit(tmp_path / "class", "eve", f"{SOLVED}  {DEADLY}")
     out = with_gradebook(tmp_path / "out", gradebook)
     with cluster_of(tmp_path, "one", "two", "three", **ONCE) as made:
-        grading.run([LESSON], submitted, out, scheduler=made.address)
+        grading.grade_class([LESSON], submitted, out, scheduler=made.address)
         assert sum(process.poll() == 1 for process in made.workers.values()) == 2
     rows = read_grades(out)
     assert {rows[student, LESSON, "row_softmax"].status for student in STUDENTS} == {"passed"}
@@ -178,7 +181,7 @@ def test_where_workers_die_of_anything_no_submission_is_blamed(
         cluster_of(tmp_path, "one", "two", **ONCE) as made,
         pytest.raises(ClusterError, match="A submission was lost again and again"),
     ):
-        grading.run([LESSON], submitted, with_gradebook(tmp_path / "out", gradebook), scheduler=made.address)
+        grading.grade_class([LESSON], submitted, with_gradebook(tmp_path / "out", gradebook), scheduler=made.address)
 
 
 def test_another_version_of_the_lesson_is_refused_at_the_start(
@@ -187,7 +190,7 @@ def test_another_version_of_the_lesson_is_refused_at_the_start(
     mine = cluster_worker.versions([LESSON]) | {"torch": "1.0", f"lesson {LESSON} or the grader": "other hidden cases"}
     monkeypatch.setattr(cluster_worker, "versions", lambda lessons: mine)
     with pytest.raises(ClusterError, match=r"in place of 1\.0") as caught:
-        grading.run([LESSON], submitted, tmp_path / "out", scheduler=lot.address)
+        grading.grade_class([LESSON], submitted, tmp_path / "out", scheduler=lot.address)
     assert f"lesson {LESSON}" in str(caught.value)
     assert "pip install -c constraints.txt" in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -215,11 +218,11 @@ def test_a_scheduler_that_goes_away_is_said_and_what_was_graded_is_kept(
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 30.0)
     out = with_gradebook(tmp_path / "out", gradebook)
     with pytest.raises(ClusterError, match="run the same command again") as caught:
-        grading.run([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))
+        grading.grade_class([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))
     assert "\n" not in str(caught.value)
     noted = {path.parent.name for path in out.glob("journal/s*/*.json")}
     assert noted
-    grading.run([LESSON], submitted, out)
+    grading.grade_class([LESSON], submitted, out)
     assert not noted.intersection(Quick.log.read_text().split())
     assert {student for student, _ in recorded(out, LESSON)} == {*STUDENTS, "zoe"}
 
@@ -230,7 +233,7 @@ def test_an_unreachable_scheduler_is_refused_at_the_start(
 ) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 2.0)
     with pytest.raises(ClusterError, match=says) as caught:
-        grading.run([LESSON], submitted, tmp_path / "out", scheduler=address)
+        grading.grade_class([LESSON], submitted, tmp_path / "out", scheduler=address)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
 
@@ -262,6 +265,29 @@ def test_a_submission_crosses_as_bytes_without_its_name(tmp_path: Path) -> None:
     assert b"ada" not in data
     back = cluster_worker.unpack(data)
     assert (back.student, back.cells, back.cells_to_run()) == ("", submission.cells, submission.cells_to_run())
+
+
+def test_a_sandbox_that_another_task_takes_first_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Emptied(SimpleQueue[Sandbox]):
+        """A queue whose last sandbox is taken right after it was looked for."""
+
+        def empty(self) -> bool:
+            return False
+
+        def get(self, *_: object, **__: object) -> Sandbox:
+            raise AssertionError("this would wait")
+
+    def refuse(batch: object) -> Sandbox:
+        raise SandboxError("a new one")
+
+    monkeypatch.setattr(cluster_worker, "_difference", lambda wanted: "")
+    monkeypatch.setattr(cluster_worker, "lesson_grader", lambda *_: None)
+    monkeypatch.setattr(cluster_worker, "_idle_sandboxes", lambda *_: Emptied())
+    monkeypatch.setattr(cluster_worker, "_new_sandbox", refuse)
+    batch = cluster_worker.BatchSettings(SEED, LIMITS, Isolation(), (), {})
+    data = json.dumps([LESSON, [], "missing", "", {}]).encode()
+    with pytest.raises(SandboxError, match="a new one"):
+        cluster_worker.grade(data, batch)
 
 
 def documented(address: str) -> dict[str, str]:
@@ -315,7 +341,7 @@ def test_where_a_right_answer_does_not_pass_on_a_worker_nobody_gets_a_verdict(tm
     broken = replace(LIMITS, processes=0)  # no sandbox can start a process that answers
     says = r"^On the worker \S+: The grader does not work .* known to be right is crashed\. .*so far is kept\.$"
     with running(tmp_path, scheduler, worker), pytest.raises(ClusterError, match=says):
-        grading.run([LESSON], tmp_path / "class", tmp_path / "out", limits=broken, scheduler=address)
+        grading.grade_class([LESSON], tmp_path / "class", tmp_path / "out", limits=broken, scheduler=address)
     assert not list((tmp_path / "out").glob("grades.csv"))
 
 

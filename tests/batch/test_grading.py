@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from autograde.batch.grading import Graded, grade, run
+from autograde.batch.grading import Graded, grade, grade_class
 from autograde.classroom.synthetic_class import SAMPLE_LESSON as LESSON
 from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook, write_sample_class
 from autograde.cli.grade import Tally
@@ -134,7 +134,7 @@ def test_the_bar_moves_before_the_first_submission_is_done(submitted: Path, tmp_
         seen.append(tally.completed)
 
     few = some_of(submitted, tmp_path, "hana")
-    run([LESSON], few, tmp_path / "out", limits=QUICK, progress=tally.add, part_done=part_done)
+    grade_class([LESSON], few, tmp_path / "out", limits=QUICK, progress=tally.add, part_done=part_done)
     assert len(seen) > len(EXERCISES), "nothing was told while the submission ran"
     assert seen == sorted(seen)
     assert seen[-1] == pytest.approx(1.0)

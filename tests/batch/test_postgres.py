@@ -39,20 +39,20 @@ def submitted(tmp_path: Path, quick: None) -> Path:
 
 def test_a_class_is_graded_into_a_server_and_again_into_the_same(url: str, submitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    grading.run([LESSON], submitted, out, gradebook=url)
+    grading.grade_class([LESSON], submitted, out, gradebook=url)
     first = scores(url, LESSON)
     assert not (out / "gradebook.db").exists()
     assert (first["ada", "row_softmax"], first["ada", "describe"]) == (2, 0)
     assert {score for (student, _), score in first.items() if student == "dan"} == {0}
     submit(submitted, "dan", SOLVED)
-    grading.run([LESSON], submitted, out, gradebook=url)
+    grading.grade_class([LESSON], submitted, out, gradebook=url)
     assert scores(url, LESSON)["dan", "row_softmax"] == 2
     assert Quick.log.read_text().split() == ["ada", "dan"]  # who submits what ada did is not examined
 
 
 def test_late_ones_lose_their_points_in_the_gradebook_that_was_named(url: str, submitted: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    grading.run([LESSON], submitted, out, gradebook=url)
+    grading.grade_class([LESSON], submitted, out, gradebook=url)
     with Gradebook(url) as book:
         book.update_or_create_assignment(LESSON, duedate=datetime(2026, 12, 1, 18))
     (submitted / "ada" / LESSON / "timestamp.txt").write_text("2026-12-01 19:00:00 UTC")
@@ -65,8 +65,8 @@ def test_late_ones_lose_their_points_in_the_gradebook_that_was_named(url: str, s
 
 def test_one_grader_writes_at_a_time(url: str, submitted: Path, tmp_path: Path) -> None:
     with Writer(url, [LESSON], tmp_path), pytest.raises(BusyError, match="Another grader"):
-        grading.run([LESSON], submitted, tmp_path / "out", gradebook=url)
-    grading.run([LESSON], submitted, tmp_path / "out", gradebook=url)
+        grading.grade_class([LESSON], submitted, tmp_path / "out", gradebook=url)
+    grading.grade_class([LESSON], submitted, tmp_path / "out", gradebook=url)
 
 
 def test_a_database_that_is_not_there_is_named(url: str) -> None:

@@ -82,7 +82,7 @@ def test_a_gradebook_that_is_not_ours_is_refused_and_left_alone(
     book.close()
     before = (out / "gradebook.db").read_bytes()
     with pytest.raises(RefusedError) as caught:
-        grading.run([LESSON], submitted, out)
+        grading.grade_class([LESSON], submitted, out)
     assert says in one_line(caught.value)
     assert [path.name for path in out.iterdir()] == ["gradebook.db"]
     assert (out / "gradebook.db").read_bytes() == before
@@ -92,7 +92,7 @@ def test_a_folder_of_a_lesson_in_the_place_of_a_students_is_refused(submitted: P
     shutil.copytree(submitted, tmp_path / "all")
     shutil.copytree(next((tmp_path / "all").iterdir()), tmp_path / "all" / LESSON)
     with pytest.raises(RefusedError) as caught:
-        grading.run([LESSON], tmp_path / "all", tmp_path / "out")
+        grading.grade_class([LESSON], tmp_path / "all", tmp_path / "out")
     assert f"is named for a lesson, and lies where a student's folder should: the place is {tmp_path / 'all'}" in str(
         caught.value
     )
@@ -172,7 +172,7 @@ def test_a_folder_that_cannot_be_one_is_refused(place: str, says: str, submitted
     (tmp_path / "out with a file in it" / "journal").write_text("")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(RefusedError) as caught:
-        grading.run([LESSON], submitted, tmp_path / place)
+        grading.grade_class([LESSON], submitted, tmp_path / place)
     assert says in one_line(caught.value)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -183,7 +183,7 @@ def test_a_disk_with_too_little_room_is_refused_before_anything_is_made(
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(preflight.shutil, "disk_usage", lambda path: usage(1, 1, 50_100_000))
     with pytest.raises(RefusedError, match="takes up to 50 MB, and 50 MB are free: make room") as caught:
-        grading.run([LESSON], submitted, tmp_path / "out")
+        grading.grade_class([LESSON], submitted, tmp_path / "out")
     assert one_line(caught.value)
     assert not (tmp_path / "out").exists()
     check_folder(tmp_path / "out", submissions=0)  # what is known already takes no more room

@@ -87,7 +87,7 @@ def test_a_preview_names_who_gains_and_loses_and_why(
     assert "Gain points: dan +2\n" in output
     assert "Lose points: ada -2, ben -2, cleo -2\n" in output
     assert "Handed in again: dan row_softmax +2\n" in output
-    assert "the hidden half of row_softmax: ada row_softmax -2, ben row_softmax -2" in output
+    assert "the private half of row_softmax: ada row_softmax -2, ben row_softmax -2" in output
     assert len(log(out)) == 1, "a preview writes nothing"
 
     monkeypatch.setattr(grade_command, "is_interactive", lambda: True)
@@ -118,6 +118,17 @@ def test_the_reason_says_what_changed_and_does_not_guess(tmp_path: Path) -> None
     assert ", when " in grading_log.reasons(tmp_path, 1, [change])[0]
     grading_log.append(tmp_path, grading_log.Run([LESSON], 1, 2, True, (), "nbgrader", "ada"))  # which is no edition
     assert "graded it: the seed: ada describe +1" in grading_log.reasons(tmp_path, 2, [change])[0]
+
+
+def test_a_line_that_was_cut_off_costs_only_itself(tmp_path: Path) -> None:
+    verdict = Verdict("ada", LESSON, "describe", 1, 1, "passed")
+    change = ScoreChange(replace(verdict, score=0), verdict, resubmitted=False, kept=False)
+    with (tmp_path / grading_log.FILE).open("wb") as file:
+        file.write(b'[]\n"text"\n{"lessons": ["' + b"\xff")  # as where a disk was full
+    grading_log.append(tmp_path, grading_log.Run([LESSON], 1, 1, True, []))
+    grading_log.append(tmp_path, grading_log.Run([LESSON], 1, 1, True, []))
+    assert len((tmp_path / grading_log.FILE).read_bytes().splitlines()) == 5
+    assert grading_log.reasons(tmp_path, 1, [change])[0].startswith("Nothing changed since ")
 
 
 def test_graders_that_log_at_the_same_time_lose_no_line(tmp_path: Path) -> None:

@@ -35,6 +35,21 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_the_last_day_of_the_calendar_is_refused_where_it_ends_after_the_calendar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import time
+
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        with pytest.raises(DueError, match="9999-12-31 is no date"):
+            due_dates(["9999-12-31"], ["a"])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_due_dates_are_in_the_local_time_zone_unless_they_have_an_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     import time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -13,11 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from autograde.batch.grading import misplaced
+from autograde.batch.grading import _check_submitted, misplaced
 from autograde.classroom.class_config import class_lessons
 from autograde.classroom.class_folder import make_class
 from autograde.classroom.roster import Member
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
+from autograde.cli import console
+from autograde.course.verify import Claim
+from autograde.errors import RefusedError
 from autograde.source import paths
 from autograde.source.script import answers_as_text
 from tests.support.commands import run_instructors
@@ -81,6 +85,12 @@ def test_without_the_instructors_folder_only_the_learners_commands_are_there(tmp
         ("export --class . --format xls", "--format is one of csv, canvas, moodle, json"),
         ("export --class . --column Tensors", "--column is LESSON="),
         ("export --class . --column 01_tensor=x", "Did you mean"),
+        ("export --class . --column 1,2=x", "'1,2' has to name exactly one lesson, not 2."),
+        ("collect x.zip --lesson 1,2", "'1,2' has to name exactly one lesson, not 2."),
+        ("release 1,2", "'1,2' has to name exactly one lesson, not 2."),
+        ("release ,", "',' has to name exactly one lesson."),
+        ("report [group]", "[group]/grades.csv is missing"),
+        ("report :registered:", ":registered:/grades.csv is missing"),
         ("export --class . --lessons nothing", "There is no lesson 'nothing'. The lessons are 01_tensors, "),
         ("export --class .", "gradebook.db does not exist"),
         ("export --class .", "elsewhere belongs to a class that `torchcourse class init … --gradebook URL` made"),
@@ -97,6 +107,34 @@ def test_what_cannot_be_is_refused_before_anything_is_made(
     assert status == 2
     assert says in output.replace("\n", " ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty.csv", "lossy.csv"]
+
+
+@pytest.mark.parametrize("words", ["release 1", "export", "report ."])
+def test_a_folder_of_somebody_else_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    """What stat says of a file in a colleague's folder; root may look into every one."""
+
+    def stat(path: Path, **_: object) -> os.stat_result:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", stat)
+    status, output = run_instructors(*words.split())
+    assert status == 2
+    assert "cannot be used: Permission denied." in output
+    assert output.count("\n") == 1
+
+
+def test_lessons_between_commas_are_all_verified_and_each_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def verify(which: list[str], workers: int, use_cache: bool) -> list[Claim]:
+        asked.extend(which)
+        return [Claim(":registered:", holds=True, says="[/x] at line:100: holds")]
+
+    monkeypatch.setattr("autograde.course.verify.verify", verify)
+    status, output = run_instructors("verify", "01_tensors,2:", "03_modules")
+    assert asked == ["01_tensors:", "02_autograd:", "03_modules"]
+    assert (status, output.splitlines()[0]) == (0, "ok     :registered:: [/x] at line:100: holds")
+    assert console.lesson_names(["1,01_tensors", "2"]) == ["01_tensors", "02_autograd"]
 
 
 def test_a_number_that_two_lessons_have_is_refused_with_both_names(
@@ -142,6 +180,19 @@ def test_where_nobody_has_submitted_it_is_an_error_that_names_what_lies_elsewher
     assert f"has no STUDENT/LESSON/LESSON.ipynb for {LESSON}" in output
     assert (f"{place}/01_tensors.ipynb: choose the lesson, or the folder" in output) == bool(place)
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", [b"01_tensors\xff.ipynb", b"01_tensors\x1b[2J.ipynb"])
+def test_names_of_learners_files_are_escaped_where_they_are_printed(tmp_path: Path, name: bytes) -> None:
+    (tmp_path / "ada").mkdir()
+    Path(os.fsdecode(bytes(tmp_path / "ada") + b"/" + name)).touch()
+    (sentence,) = misplaced(tmp_path, [LESSON])
+    assert sentence.isprintable()
+    with pytest.raises(RefusedError) as refused:
+        _check_submitted(tmp_path, [LESSON])
+    assert str(refused.value).isprintable()
+    assert "01_tensors\\" in sentence
+    assert "01_tensors\\" in str(refused.value)
 
 
 @pytest.mark.sandbox

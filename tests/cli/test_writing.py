@@ -70,7 +70,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         use_stand_in(patch, folder)
         write_notebook(folder / "class", "ada", LESSON, answered_notebook(LESSON, {}))
-        grading.run([LESSON], folder / "class", folder / "out")
+        grading.grade_class([LESSON], folder / "class", folder / "out")
     return folder / "out"
 
 

@@ -68,6 +68,13 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(copy: Path, name: str,
     assert {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()} == before
 
 
+def test_an_exercise_whose_check_cell_is_not_written_yet_is_named(copy: Path) -> None:
+    script = exercise_files(LESSON, "fold_rows")[0]
+    script.write_text(script.read_text().replace('# %% check="row_softmax"', "# %%"))
+    with pytest.raises(ScaffoldError, match="has no check cell of 'row_softmax'; add it first"):
+        new_exercise(LESSON, "fold_rows", "row_softmax")
+
+
 SAYS = """
 import json
 from autograde.course.scaffold import new_exercise

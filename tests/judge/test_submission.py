@@ -5,6 +5,7 @@ What else may be done to a notebook or its file is graded in tests/attacks/test_
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 
 from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook
 from autograde.judge.submission import Submission, read_submission
-from autograde.source.release import load_release
+from autograde.source.release import load_release, release_of
 from tests.support.costs import cpu_below
 from torchcourse.model.notebook_file import find_cell, normalized
 
@@ -127,6 +128,30 @@ def test_a_linked_folder_is_not_followed(tmp_path: Path, notebook: Any) -> None:
     write_notebook(tmp_path, "bob", LESSON, notebook)
     (tmp_path / "ann").symlink_to(tmp_path / "bob")
     assert read_submission(tmp_path / "ann" / LESSON / f"{LESSON}.ipynb", "ann", LESSON).problem == "unreadable"
+
+
+def test_a_folder_in_place_of_a_notebook_is_unreadable_and_leaves_nothing_open(tmp_path: Path) -> None:
+    place = tmp_path / "ann" / LESSON / f"{LESSON}.ipynb"
+    place.mkdir(parents=True)
+    before = set(Path("/proc/self/fd").iterdir())
+    assert read_submission(place, "ann", LESSON).reason == f"{place.name} is not a regular file."
+    assert set(Path("/proc/self/fd").iterdir()) == before
+
+
+def test_a_heading_that_was_added_to_a_question_is_an_answer_to_a_later_release_too(tmp_path: Path) -> None:
+    lesson, question = "15_quizzes", "larger_than_memory"
+    before = copy.deepcopy(load_release(lesson).notebook)
+    before["cells"][0]["source"] = "# As it was called before"
+    cell = find_cell(before, question)
+    assert cell is not None
+    cell["source"] = "Write your answer here:"
+    earlier = release_of(lesson, copy.deepcopy(before))
+    answers = []
+    for text in (cell["source"], f"{cell['source']}\n# In shards, because opening files costs time"):
+        cell["source"] = text
+        path = write_notebook(tmp_path, "ann", lesson, before)
+        answers.append(read_submission(path, "ann", lesson, [earlier]).answer_in_words(question))
+    assert answers == ["", cell["source"]]
 
 
 def test_normalized_keeps_what_matters() -> None:

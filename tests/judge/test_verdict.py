@@ -10,6 +10,7 @@ import torch
 from autograde.judge import verdict
 from autograde.judge.oracle import Oracle, hidden, oracle, visible
 from torchcourse.checking.result import Result, compare_derived
+from torchcourse.model.devices import CPU
 from torchcourse.model.observations import FORBIDDEN, Observations, Raised
 
 LESSON, NAME, SEED = "01_tensors", "masked_mean", 3
@@ -36,7 +37,7 @@ def results(
 def test_a_mistake_is_told_by_the_words_of_its_sentence_that_quote_nothing(judged: Oracle) -> None:
     shown = len(visible(judged.exercise))
     place = next(n for n, m in enumerate(judged.mistakes) if m.name == "masked-values-leak")
-    report = verdict._report(judged, results(judged, shown, None, place), shown)
+    report = verdict._report(judged, results(judged, shown, None, place), shown, [CPU.name])
     assert report.misconception == "masked-values-leak"
     assert report.message.startswith("More cases than the notebook shows find a mistake: ")
     assert "`masked-values-leak`" not in report.message and "{" not in report.message
@@ -55,7 +56,7 @@ def test_an_unknown_mistake_is_told_by_what_differs(
     judged: Oracle, seen: Observations, status: str, words: str
 ) -> None:
     shown = len(visible(judged.exercise))
-    report = verdict._report(judged, results(judged, shown, seen), shown)
+    report = verdict._report(judged, results(judged, shown, seen), shown, [CPU.name])
     assert (report.status, report.misconception) == (status, "")
     assert words in report.message and "77" not in report.message
 
@@ -72,7 +73,7 @@ def test_nothing_is_quoted_of_the_second_device_which_runs_when_hidden_inputs_ar
 ) -> None:
     on_cpu = results(judged, len(judged.cases), None)
     elsewhere = results(judged, 0, seen, device="simulated")
-    report = verdict._report(judged, on_cpu + elsewhere, len(visible(judged.exercise)))
+    report = verdict._report(judged, on_cpu + elsewhere, len(visible(judged.exercise)), [CPU.name])
     assert report.status == status
     assert words in report.message and "77" not in report.message
 
@@ -81,7 +82,7 @@ def test_a_mistake_that_only_the_second_device_shows_is_named_in_general_words(j
     on_cpu = results(judged, len(judged.cases), None)
     place = next(n for n, m in enumerate(judged.mistakes) if m.name == "made-on-cpu")
     elsewhere = results(judged, 0, None, place, "simulated")
-    report = verdict._report(judged, on_cpu + elsewhere, len(visible(judged.exercise)))
+    report = verdict._report(judged, on_cpu + elsewhere, len(visible(judged.exercise)), [CPU.name])
     assert report.misconception == "made-on-cpu"
     assert report.message.startswith("A second device finds a mistake: ")
     assert not any(case.name in report.message for case in judged.cases)
@@ -93,7 +94,7 @@ def test_evading_the_watch_makes_no_hidden_case_be_quoted(judged: Oracle) -> Non
     place = next(n for n, m in enumerate(judged.mistakes) if m.name == "masked-values-leak")
     found = results(judged, shown, None, place)
     found[-1] = replace(found[-1], seen={**found[-1].seen, FORBIDDEN: ["threads"]})
-    report = verdict._report(judged, found, shown)
+    report = verdict._report(judged, found, shown, [CPU.name])
     assert report.misconception == "masked-values-leak"
     assert not any(case.name in report.message for case in judged.cases[shown:])
     assert report.message.startswith("More cases than the notebook shows find a mistake: ")
@@ -106,7 +107,7 @@ def test_no_row_of_forbidden_names_spells_a_hidden_input() -> None:
     for first, told in ((shown, "In cases that the notebook does not show"), (0, "The answer uses `log_softmax`, `so")):
         found = results(judged, len(judged.cases), None)
         differs = [replace(r, seen={**r.seen, FORBIDDEN: spelling}, differs=(FORBIDDEN,)) for r in found[first:]]
-        report = verdict._report(judged, found[:first] + differs, shown)
+        report = verdict._report(judged, found[:first] + differs, shown, [CPU.name])
         assert report.status == "forbidden"
         assert report.message.startswith(told)
         assert report.message.count("log_softmax") == (first == 0)

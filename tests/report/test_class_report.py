@@ -14,11 +14,13 @@ from xml.etree import ElementTree
 import pytest
 
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
+from autograde.judge.verdict import Verdict
 from autograde.report.anonymous import anonymous
 from autograde.report.class_report import report
 from autograde.report.item_statistics import correlation, interval, lesson_statistics
-from autograde.report.similarity import LONGEST, similar_pairs, tokens
+from autograde.report.similarity import MAX_SOURCE_LENGTH, similar_pairs, tokens
 from autograde.results.grades_table import COLUMNS, BadTableError, Row, read_table
+from autograde.results.grades_table import write_table as write_grades
 from autograde.source.release import load_release
 from tests.results.test_feedback import HOSTILE, Seen
 from tests.support.commands import run_instructors
@@ -70,6 +72,12 @@ def test_a_table_that_a_spreadsheet_saved_is_read(tmp_path: Path) -> None:
     path = write_table(tmp_path, [["bob", LESSON, "e", 1, 2, "passed", "", "a\0b"]])
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n") + b"\xff,x,e,1,2,passed\r\n")
     assert [r.student for r in read_table(path).rows] == ["bob", "\ufffd"]
+
+
+@pytest.mark.parametrize("student", ["-ada", "@bo", "=1", "+", "'bo", "ada"])
+def test_a_student_whose_name_looks_like_a_formula_is_read_as_named(tmp_path: Path, student: str) -> None:
+    write_grades(tmp_path / "grades.csv", [Verdict(student, LESSON, "e", 1, 2, "passed")])
+    assert [row.student for row in read_table(tmp_path / "grades.csv").rows] == [student]
 
 
 def test_what_is_no_table_of_grades_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -167,6 +175,7 @@ def test_an_example_names_nobody() -> None:
     assert shown == "def f(x):\n    someone_mask = x.max()\n    return (someone_mask, 'someone')"
     assert anonymous("def f(x):\n    return x.max(dim=channel)", ["max.chan"]).endswith("x.max(dim=channel)")
     assert anonymous("def f(x:", ["ann"]) == ""
+    assert anonymous(r'f("\d")', ["ann"]) == r"f('\\d')"  # without Python's warning of it
     assert anonymous('def f():\n    """only words"""', ["ann"]) == "def f():\n    pass"
 
 
@@ -242,7 +251,7 @@ def test_short_answers_and_the_released_stub_count_for_nothing() -> None:
 def test_similarity_takes_time_in_proportion_to_the_class() -> None:
     """Also for answers made to be long, and to share what many others have."""
     hostile = {f"h{n}": "x = 1 + 2 * 3\n" * 100_000 + f"# {n}" for n in range(5)}
-    assert len(tokens(hostile["h0"])) <= LONGEST
+    assert len(tokens(hostile["h0"])) <= MAX_SOURCE_LENGTH
 
     def seconds(count: int) -> float:
         begun = time.process_time()

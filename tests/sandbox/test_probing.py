@@ -53,7 +53,7 @@ def probed(sandbox: Sandbox, cell: str, *names: str, pause: float = 0.0) -> list
         for name in names:
             job.send(order(name))
             job.receive(120)
-            job.ask([first[name]])
+            job.send_cases([first[name]])
             reply = job.receive(120)
             found.append(str(reply["seen"]["raised"].message if "seen" in reply else reply["ended"]))
             if "seen" in reply:
@@ -116,11 +116,11 @@ def test_a_prober_that_ends_in_the_middle_of_several_cases_leaves_none_of_them_b
         job.receive(120)
         job.send(order("row_softmax"))
         assert job.receive(120) == {"answer": "callable"}
-        job.ask(cases["row_softmax"][:5])
+        job.send_cases(cases["row_softmax"][:5])
         assert job.receive(120) == {"ended": "exit 7"}
         job.send(order("one_hot"))
         assert job.receive(120) == {"answer": "callable"}
-        job.ask(cases["one_hot"][:2])
+        job.send_cases(cases["one_hot"][:2])
         assert [job.receive(120)["seen"]["raised"].message for _ in range(2)] == ["0", "0"]
         job.send({"do": "done"})
         assert job.receive(120) == {"ended": "done"}
@@ -134,7 +134,7 @@ def test_once_time_is_up_the_remaining_cases_take_none(sandbox: Sandbox, device:
         job.receive(120)
         job.send(order("row_softmax", seconds=4.0))
         job.receive(120)
-        job.ask(cases[:6])
+        job.send_cases(cases[:6])
         began = time.monotonic()
         replies = [job.receive(120) for _ in range(3 if device == "cpu" else 6)]
         assert time.monotonic() - began < 4 * 4.0, "each of the last four cases took the time of all"

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from autograde.sandbox.inside import memory
 from autograde.sandbox.job import Control, LostError, wall_clock_factor
 from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
@@ -56,6 +57,18 @@ def test_the_more_processes_want_each_core_the_more_wall_time_may_pass(
 
 def test_this_machine_can_isolate() -> None:
     assert isolation_problem() == ""
+
+
+def test_a_process_whose_name_is_no_text_is_alive_until_it_ends() -> None:
+    program = r"import ctypes; ctypes.CDLL(None).prctl(15, b'\xff) \xfe'); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert memory.is_alive(process.pid)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert not memory.is_alive(process.pid), "a zombie is not"
+    assert not memory.is_alive(process.pid)
 
 
 def test_a_sandbox_leaves_no_zombie_to_the_first_process_of_a_container() -> None:

@@ -200,9 +200,9 @@ def test_on_macos_grading_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyP
 
 def test_nothing_secret_may_lie_where_submissions_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A course that is installed below /usr, say: all of that is in the sandbox."""
-    assert requirements.exposed([paths.SOLUTIONS, tmp_path]) == ""
+    assert requirements.exposed_path_problem([paths.SOLUTIONS, tmp_path]) == ""
     monkeypatch.setattr(requirements, "readable", lambda: [str(paths.ROOT)])
     monkeypatch.setattr(grading, "isolation_problem", lambda: "")
-    assert "solutions" in requirements.exposed([tmp_path, paths.SOLUTIONS])
+    assert "solutions" in requirements.exposed_path_problem([tmp_path, paths.SOLUTIONS])
     with pytest.raises(SandboxError, match="kept elsewhere"):
         grading.grade([LESSON], tmp_path, tmp_path / "out")

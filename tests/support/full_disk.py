@@ -77,7 +77,7 @@ def _graded(folder: Path, out: Path) -> object:
     out.mkdir(exist_ok=True)
     if not (out / "gradebook.db").exists():
         (out / "gradebook.db").write_bytes((folder / "gradebook.db").read_bytes())
-    grading.run([LESSON], folder / "class", out)
+    grading.grade_class([LESSON], folder / "class", out)
     return tree(out), recorded(out, LESSON)
 
 

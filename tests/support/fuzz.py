@@ -30,8 +30,8 @@ from autograde.judge.submission import read_submission
 from autograde.report.anonymous import anonymous
 from autograde.report.similarity import similar_pairs
 from autograde.results.answer_source import answer_source
+from autograde.results.exchange_files import parse_time
 from autograde.results.grades_table import COLUMNS, BadTableError, read_table
-from autograde.results.submission_time import parse_time
 from autograde.source.release import load_release
 from tests.support import mutants
 from tests.support.honest import honest

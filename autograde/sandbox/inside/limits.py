@@ -23,7 +23,7 @@ def confine(limits: dict[str, int], configuration: dict[str, Any]) -> None:
     """Apply all limits and layers of isolation to this process, for good.
 
     Args:
-        limits: resource limits by name, without `RLIMIT_`; that of `DATA` is on what is added from now on.
+        limits: resource limits by name, without `RLIMIT_`; `DATA` limits only memory that is added from now on.
         configuration: `Isolation.worker_configuration`.
     """
     with contextlib.suppress(OSError):
@@ -56,9 +56,7 @@ def restrict_files(configuration: dict[str, Any]) -> bool:
     """Allow writing to scratch folders only, and reading the system and the course only; return whether the kernel has
     Landlock, which does that."""
     readable = [*configuration["mounted"], "/proc"]
-    return landlock.restrict(
-        readable, configuration["writable"], configuration["devices"], tcp=configuration["tcp"]
-    )  # fmt: skip
+    return landlock.restrict(readable, configuration["writable"], configuration["devices"], tcp=configuration["tcp"])
 
 
 @contextlib.contextmanager

@@ -35,9 +35,9 @@ def try_worker(pid: int, uid: int, configuration: dict[str, Any]) -> dict[str, A
             os._exit(0)
     os.close(child_end)
     with os.fdopen(result, "rb") as answer:
-        said = json.loads(answer.read() or b"{}")
+        reported = json.loads(answer.read() or b"{}")
     os.waitpid(worker, 0)  # a sandbox takes two seconds to end while one of its processes has not been reaped
-    return {"failed": "the trial worker ended without giving a reason", **said}
+    return {"failed": "the trial worker ended without giving a reason", **reported}
 
 
 def _layers(keep: int, uid: int, configuration: dict[str, Any]) -> dict[str, Any]:

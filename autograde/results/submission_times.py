@@ -14,14 +14,14 @@ from autograde.results.gradebook_url import gradebook_file
 
 __all__ = ["HandedIn", "handed_in"]
 
-FIRST, CLOCKS_DIFFER = datetime(2000, 1, 1), timedelta(days=1)
+EARLIEST_TIME, MAX_CLOCK_DIFFERENCE = datetime(2000, 1, 1), timedelta(days=1)
 """Earlier times, and those further ahead, are mistakes or jokes: a student may have written them."""
 
 
 @dataclass(frozen=True)
 class HandedIn:
-    """When a student handed in a lesson, last, and when the class had to, on this machine's clock; `due` is None where
-    no date is set."""
+    """When a student last handed in a lesson, and when it was due for the class (None where no date is set), both in
+    this machine's local time."""
 
     student: str
     lesson: str
@@ -39,7 +39,7 @@ def handed_in(url: str) -> list[HandedIn]:
     if file and not file.is_file():
         return []
     engine = create_engine(url, poolclass=NullPool)
-    last = datetime.now(UTC).replace(tzinfo=None) + CLOCKS_DIFFER
+    last = datetime.now(UTC).replace(tzinfo=None) + MAX_CLOCK_DIFFERENCE
     with Session(engine) as session:  # nbgrader's Gradebook would make tables that are not there
         rows = (
             session.query(SubmittedAssignment.student_id, Assignment.name, SubmittedAssignment.timestamp,
@@ -51,7 +51,7 @@ def handed_in(url: str) -> list[HandedIn]:
         return [
             HandedIn(student, lesson, _local(time), _local(due) if due else None)
             for student, lesson, time, due in rows
-            if FIRST <= time <= last
+            if EARLIEST_TIME <= time <= last
         ]
 
 

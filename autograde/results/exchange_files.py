@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from datetime import datetime
 from pathlib import Path
 
 from nbgrader.utils import parse_utc
+
+from autograde.files import regular_file
 
 __all__ = ["SECRET_FILE", "TIME_FILE", "parse_time", "read_short_text", "read_time"]
 
@@ -26,15 +26,12 @@ def read_short_text(path: Path) -> str | None:
         ValueError: when it is anything else, or cannot be read.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with regular_file(path) as file:
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise ValueError(f"{path.name} cannot be read ({error.strerror}).") from None
-    try:
-        data = os.read(handle, MAX_BYTES + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
-    finally:
-        os.close(handle)
     if not data.isascii() or not 0 < len(data) <= MAX_BYTES:
         raise ValueError(f"{path.name} is no short text.")
     return data.decode("ascii")

@@ -23,8 +23,9 @@ pytestmark = pytest.mark.sandbox
 SIZE = int(os.environ.get("TORCHCOURSE_CLASS", 0))
 """How many students a class has; by default two, of whom one is graded by nbgrader as well, in some lessons. `make
 test-all` takes 20, and grades all of them by both doors."""
-OTHER_DOOR = ("01_tensors", "08_compile", "12_distributed", "13_efficiency", "15_quizzes")
-"""The usual one, and those whose answers need most of whatever runs them: compilers, processes, rules on all calls."""
+OTHER_DOOR = ("08_compile", "12_distributed", "13_efficiency")
+"""Those whose answers need most of whatever runs them: compilers, processes, rules on all calls. The usual one goes
+through both doors in test_grading.py, the one with a question in test_questions.py."""
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -19,6 +19,7 @@ from autograde.course.bundle import write_bundle
 from autograde.source import paths
 from autograde.source.release import load_release
 from autograde.source.script import MalformedScriptError, read_script, rubrics
+from tests.support.classes import halves, write_class
 from tests.support.doors import grades, stock_scores
 from torchcourse.model.notebook_file import cells, exercises_of, find_cell, grade_id, read
 from torchcourse.workspace.reset import reset
@@ -42,6 +43,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("class")
     write_notebook(folder / "submitted", "ann", LESSON, submission(ANSWER))
     write_notebook(folder / "submitted", "ben", LESSON, submission(""))
+    write_class(folder / "submitted", LESSON, halves(LESSON)[:1])
     grade([LESSON], folder / "submitted", folder / "out")
     yield folder
 

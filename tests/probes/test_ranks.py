@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from unittest.mock import ANY
 
 import psutil
 import pytest
@@ -41,6 +42,11 @@ def living() -> set[int]:
 
 def ends(outcomes: list[Outcome]) -> list[str]:
     return [outcome.ended for outcome in outcomes]
+
+
+def detail(outcome: Outcome) -> str:
+    """Where a rank hangs, or why it ended."""
+    return f"{outcome.call} in {outcome.line.partition(' of ')[2]}" if outcome.call else str(outcome.error or "")
 
 
 def summed() -> Tensor:
@@ -131,31 +137,24 @@ def test_a_backward_in_a_rank_works_though_this_process_has_run_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "wanted"),
+    ("function", "wanted", "details"),
     [
-        (one_waits, [HANGS, RETURNED]),
-        (one_raises, [HANGS, RAISED]),
-        (one_dies, [DIED, RETURNED]),
-        (one_spins, [HANGS, RETURNED]),
-        (both_sleep_for_a_moment_often, [RETURNED, RETURNED]),
+        (one_waits, [HANGS, RETURNED], ["barrier in one_waits", ""]),
+        (one_raises, [HANGS, RAISED], ["barrier in one_raises", "KeyError: 'lost'"]),
+        (one_dies, [DIED, RETURNED], ["process ended: with exit status 7", ""]),
+        (one_spins, [HANGS, RETURNED], [ANY, ""]),
+        (both_sleep_for_a_moment_often, [RETURNED, RETURNED], ["", ""]),
     ],
 )
-def test_what_becomes_of_each_rank_is_observed_in_time_and_nothing_is_left(function: object, wanted: list[str]) -> None:
+def test_what_becomes_of_each_rank_is_observed_in_time_and_nothing_is_left(
+    function: object, wanted: list[str], details: list[str]
+) -> None:
     before, begun = living(), time.monotonic()
     outcomes = run_ranks(function)  # type: ignore[arg-type]
     assert ends(outcomes) == wanted
+    assert [detail(outcome) for outcome in outcomes] == details
     assert time.monotonic() - begun < PATIENCE
     assert living() == before
-
-
-def test_a_rank_that_hangs_says_in_which_call_and_line() -> None:
-    (outcome, _) = run_ranks(one_waits)
-    assert (outcome.call, outcome.line.partition(" of ")[2]) == ("barrier", "one_waits")
-
-
-def test_an_exception_keeps_its_kind_and_message_and_a_death_its_status() -> None:
-    assert str(run_ranks(one_raises)[1].error) == "KeyError: 'lost'"
-    assert "exit status 7" in str(run_ranks(one_dies)[0].error)
 
 
 def both_poll() -> None:

@@ -114,7 +114,6 @@ BUILT_ONCE = (
     "tests/judge/test_oracle_cache.py",
     "tests/judge/test_verdict.py",
     "tests/probes/test_crash_points.py",
-    "tests/probes/test_ranks.py",
 )
 """Tests of which each file runs in one process: `TOGETHER`, and others whose fixtures each process would build anew."""
 

@@ -139,10 +139,13 @@ def test_a_check_ends_with_the_command_and_the_process_that_waits_does_not(
     assert waiting.is_running()
 
 
-def test_a_process_is_left_by_a_terminal_and_not_by_a_script(mine: Path, terminal: Terminal) -> None:
+def test_a_check_whose_output_is_no_terminal_leaves_no_process(
+    mine: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(terminal.runtime))
     assert sys.stdout.isatty() is False
     assert warm_check.check_warm(mine, ["row_softmax"]) == 1
-    assert terminal.waiting() == []
+    assert list(terminal.runtime.iterdir()) == []
 
 
 def test_a_process_that_was_killed_is_replaced(terminal: Terminal) -> None:

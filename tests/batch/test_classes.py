@@ -29,7 +29,9 @@ through both doors in test_grading.py, the one with a question in test_questions
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_both_doors_give_everyone_what_is_deserved(lesson: str, tmp_path: Path) -> None:
+def test_each_student_gets_the_deserved_scores_and_in_some_lessons_from_nbgrader_too(
+    lesson: str, tmp_path: Path
+) -> None:
     members = students(lesson, SIZE) if SIZE else halves(lesson)
     write_class(tmp_path / "submitted", lesson, members)
     grade([lesson], tmp_path / "submitted", tmp_path / "out")

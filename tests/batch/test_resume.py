@@ -286,7 +286,7 @@ def test_after_an_interrupt_the_same_command_goes_on(submitted: Path, out: Path)
     assert len(grade([LESSON], submitted, out)) == 4
 
 
-def test_nothing_of_a_submission_stays_in_memory(submitted: Path, out: Path) -> None:
+def test_the_cells_of_a_graded_submission_are_not_kept(submitted: Path, out: Path) -> None:
     assert all(not graded.submission.cells for graded in grade([LESSON], submitted, out))
 
 

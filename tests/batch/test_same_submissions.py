@@ -125,7 +125,7 @@ def test_regrading_examines_the_same_cells_once_more_and_once_only(submitted: Pa
     assert len(examined()) == 4
 
 
-def test_regrading_believes_no_older_result_where_a_new_one_is_not_kept(
+def test_regrading_never_falls_back_on_an_older_result(
     submitted: Path, out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One worker, so the second of the same cells comes when the first is done."""

@@ -17,6 +17,7 @@ from autograde.course import bundle
 from autograde.course.bundle import BundleError, write_bundle
 from autograde.source import paths
 from autograde.source.private_half import private_half
+from autograde.source.script import rubrics
 from tests.support.secrets import leaked_answers, leaked_programs, squeezed
 from torchcourse.checking.references import PACKED
 from torchcourse.model.catalogue import LESSONS, exercises
@@ -104,6 +105,16 @@ def test_no_hidden_case_and_no_reason_of_a_reference_is_in_it(archive: Path) -> 
     reasons = [private_half(lesson, name).why for lesson in LESSONS for name in exercises(lesson)]
     assert all(reasons)
     assert not [why for why in reasons if why in words]
+
+
+def test_questions_are_in_it_and_no_rubric_is(archive: Path) -> None:
+    files = unpacked(archive)
+    words = b"\n".join(files.values()).decode("utf-8", "replace") + "\n".join(readable(files).values())
+    scripts = [paths.SOLUTIONS / f"{lesson}.py" for lesson in LESSONS]
+    secrets = [max(re.findall(r"[^*\n]{40,}", text), key=len) for path in scripts for text in rubrics(path).values()]
+    assert secrets
+    assert "*Write your answer here" in words
+    assert not [secret for secret in secrets if secret in words]
 
 
 def test_stored_data_are_no_programs(archive: Path) -> None:

@@ -156,12 +156,16 @@ def test_a_learner_without_the_repository_starts_from_it(archive: Path, tmp_path
         "import sys; from pathlib import Path; from torchcourse import cli;"
         "from torchcourse.workspace.working_copy import copy_notebooks as copied;"
         "assert Path(cli.__file__).is_relative_to(sys.argv[1]) and not cli.has_instructor_half();"
-        "print(len(copied(Path('notebooks'))), len(copied(Path('elsewhere'))))"
+        "print(len(copied(Path('notebooks'))), len(copied(Path('elsewhere'))));"
+        "sys.argv = ['torchcourse', '--help']; cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "site")], cwd=tmp_path / "torchcourse", text=True,
                           env={"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin"}, capture_output=True,
                           check=False)  # fmt: skip
-    assert done.stdout.split() == ["0", str(len(LESSONS))], done.stderr
+    copied, _, shown = done.stdout.partition("\n")
+    assert copied.split() == ["0", str(len(LESSONS))], done.stderr
+    assert "lab" in shown
+    assert "grade" not in shown
 
 
 def test_a_wheel_that_cannot_be_built_is_told_and_nothing_is_written(

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.support.waiting import eventually
 from torchcourse.checking.check import report_on
 from torchcourse.demos import ranks as demo
 from torchcourse.model.exercise import Unattempted
@@ -193,10 +194,11 @@ def test_a_stub_in_a_rank_counts_as_not_attempted() -> None:
 @pytest.mark.parametrize("leaves", [leaves_a_child, leaves_a_child_of_its_own_session])
 def test_processes_that_a_rank_started_end_with_it(leaves: Callable[[], int]) -> None:
     children = [outcome.value for outcome in run_ranks(leaves)]
-    deadline = time.monotonic() + PATIENCE
-    while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in children):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+
+    def runs(pid: int) -> bool:
+        return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+    eventually(lambda: not any(map(runs, children)), PATIENCE)
 
 
 def test_an_interrupt_ends_the_ranks() -> None:
@@ -212,10 +214,7 @@ def test_an_interrupt_ends_the_ranks() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
-    deadline = time.monotonic() + PATIENCE
-    while living() - (before - {known}):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: not living() - (before - {known}), PATIENCE)
     assert ends(run_ranks(summed)) == [RETURNED, RETURNED]  # a new launcher
 
 
@@ -245,10 +244,7 @@ def test_a_check_leaves_no_process_whether_the_answer_passes_hangs_or_kills_the_
     assert report_on("global_mean", {"global_mean": hangs}).status == "failed"
     assert living() == before
     assert not report_on("global_mean", {"global_mean": kills}).passed
-    deadline = time.monotonic() + PATIENCE
-    while len(living()) > len(before):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: len(living()) <= len(before), PATIENCE)
 
 
 def test_a_demo_prints_what_became_of_each_rank(capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,6 +98,26 @@ TOGETHER = (
 """Tests that share something costly (a JupyterLab, a worker, a graded class), and so belong to one process."""
 
 
+BUILT_ONCE = (
+    *TOGETHER,
+    "tests/attacks/test_rules.py",
+    "tests/batch/test_changed_release.py",
+    "tests/batch/test_questions.py",
+    "tests/classroom/test_export.py",
+    "tests/classroom/test_late.py",
+    "tests/cli/test_commands.py",
+    "tests/cli/test_writing.py",
+    "tests/course/test_scaffold.py",
+    "tests/demos/test_router_demos.py",
+    "tests/judge/test_examples.py",
+    "tests/judge/test_judging_costs.py",
+    "tests/judge/test_oracle_cache.py",
+    "tests/judge/test_verdict.py",
+    "tests/probes/test_crash_points.py",
+)
+"""Tests of which each file runs in one process: `TOGETHER`, and others whose fixtures each process would build anew."""
+
+
 LONG = (
     *TOGETHER,
     "tests/course/test_verify.py",
@@ -154,13 +174,13 @@ def mine(tmp_path: Path) -> Path:
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
-    """A scheduler that hands out tests one by one, except those of `TOGETHER`: these by file or folder.
+    """A scheduler that hands out tests one by one, except those of `BUILT_ONCE`: these by file or folder.
 
     xdist's own loadgroup goes by a suffix of the node id, which pytest 9 no longer keeps.
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+        return next((place for place in BUILT_ONCE if nodeid.startswith(place)), nodeid)
 
 
 def spread(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
+import site
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import IPython
 import pytest
 import torch
 
@@ -31,6 +35,10 @@ HERE = Path(__file__).parent / "cells"
 ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
 QUICK = dataclasses.replace(LIMITS, exercise_seconds=4.0, cell_seconds=4.0, wall_clock_factor=12.0)
 TARGET = "row_softmax"
+LEFT = "*left by another*"
+"""What an attack leaves among submissions and results where it can."""
+PLANTED = ("__pycache__/warnings.cpython-311.pyc", "sitecustomize.py", "usercustomize.py")
+"""What another one writes into packages where it can."""
 OTHERS = ("describe", "standardize", "select_scores", "one_hot")
 """What attackers answer as well."""
 
@@ -77,17 +85,36 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
 
 
 @pytest.fixture(scope="module")
-def graded(out: Path, listeners: Listeners, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Graded]:
+def submitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("class")
+
+
+@pytest.fixture(scope="module")
+def packages() -> dict[Path, int]:
+    """What attackers would plant in packages, with when it was written, before they try."""
+    return planted()
+
+
+@pytest.fixture(scope="module")
+def graded(submitted: Path, out: Path, listeners: Listeners, packages: dict[Path, int]) -> dict[str, Graded]:
     """A class of attackers with an honest learner among them and another at its end."""
-    folder, right = tmp_path_factory.mktemp("class"), answers_as_text(paths.SOLUTIONS / f"{LESSON}.py")
+    right = answers_as_text(paths.SOLUTIONS / f"{LESSON}.py")
     for name in [*ATTACKS, "honest", "zz_honest"]:
         answers = right
         if name in ATTACKS:
-            answers = {other: right[other] for other in OTHERS} | {TARGET: source_of(name, folder, out, listeners)}
-        write_notebook(folder, name, LESSON, answered_notebook(LESSON, answers))
+            answers = {other: right[other] for other in OTHERS} | {TARGET: source_of(name, submitted, out, listeners)}
+        write_notebook(submitted, name, LESSON, answered_notebook(LESSON, answers))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("A_SECRET", "sesame")
-        return {g.submission.student: g for g in grade([LESSON], folder, out, workers=2, limits=QUICK)}
+        return {g.submission.student: g for g in grade([LESSON], submitted, out, workers=2, limits=QUICK)}
+
+
+def planted() -> dict[Path, int]:
+    """Return the files in packages that bear the names of planted ones, and when each was written."""
+    modules = (torch, os, sys.modules["torchcourse"], IPython)
+    files = [Path(str(module.__file__)).parent / name for module in modules for name in PLANTED]
+    files += [Path(place) / "left.pth" for place in (*site.getsitepackages(), *sys.path, "/etc", "/", "/usr", "/dev")]
+    return {file: file.stat().st_mtime_ns for file in files if file.exists()}
 
 
 def source_of(name: str, submitted: Path, out: Path, listeners: Listeners) -> str:
@@ -151,6 +178,7 @@ def test_without_a_sandbox_the_attack_would_succeed(name: str, tmp_path: Path, m
         exec(source_of(name, tmp_path, tmp_path, listeners), names)
         with pytest.raises(SystemError):
             names[TARGET](torch.ones(1))
+        assert bool(list(tmp_path.glob(LEFT))) == (name == "other_learners")
     finally:
         listeners.close()
 
@@ -162,6 +190,10 @@ def test_nobody_reached_a_listener(graded: dict[str, Graded], listeners: Listene
         assert listeners.reached()  # it would have shown
 
 
-def test_nothing_of_the_course_was_touched(graded: dict[str, Graded]) -> None:
+def test_nothing_of_the_course_was_touched(
+    graded: dict[str, Graded], submitted: Path, out: Path, packages: dict[Path, int]
+) -> None:
+    assert {f"{name}.py" for name in ("caches", "other_learners")} <= {path.name for path in HERE.iterdir()}
     assert graded
-    assert not list(paths.ROOT.glob("**/*left by another*"))
+    assert [path for folder in (submitted, out) for path in folder.rglob(LEFT)] == []
+    assert planted() == packages

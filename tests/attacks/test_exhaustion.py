@@ -90,12 +90,11 @@ def test_an_attack_gets_its_verdict_and_no_points(verdicts: Verdicts, name: str)
     assert score == 0
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", [name for name in ATTACKS if name != "answers_twice"])  # which may cost its others
 def test_the_other_answer_of_the_same_notebook_keeps_its_points(verdicts: Verdicts, name: str) -> None:
     source = (HERE / f"{name}.py").read_text()
-    if "may cost its own other answers" not in source:
-        least = 0.5 if "costs the notebook its second device" in source else 1.0
-        assert verdicts[name, OTHER][1] in (least, 1.0)
+    least = 0.5 if "costs the notebook its second device" in source else 1.0
+    assert verdicts[name, OTHER][1] in (least, 1.0)
 
 
 @pytest.mark.parametrize("name", ["a_honest", "m_honest", "zz_honest"])

@@ -96,7 +96,7 @@ def is_held(examiner: LessonGrader, sandbox: Sandbox, folder: Path, what: str) -
 
 
 @pytest.mark.parametrize("what", ATTACKS)
-def test_without_its_limit_an_attack_is_noticed(
+def test_an_attack_is_held_by_its_limit_and_not_without_it(
     examiner: LessonGrader, sandbox: Sandbox, tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert is_held(examiner, sandbox, tmp_path, what)

@@ -23,12 +23,15 @@ pytestmark = pytest.mark.sandbox
 SIZE = int(os.environ.get("TORCHCOURSE_CLASS", 0))
 """How many students a class has; by default two, of whom one is graded by nbgrader as well, in some lessons. `make
 test-all` takes 20, and grades all of them by both doors."""
-OTHER_DOOR = ("01_tensors", "08_compile", "12_distributed", "13_efficiency", "15_quizzes")
-"""The usual one, and those whose answers need most of whatever runs them: compilers, processes, rules on all calls."""
+OTHER_DOOR = ("08_compile", "12_distributed", "13_efficiency")
+"""Those whose answers need most of whatever runs them: compilers, processes, rules on all calls. The usual one goes
+through both doors in test_grading.py, the one with a question in test_questions.py."""
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_both_doors_give_everyone_what_is_deserved(lesson: str, tmp_path: Path) -> None:
+def test_each_student_gets_the_deserved_scores_and_in_some_lessons_from_nbgrader_too(
+    lesson: str, tmp_path: Path
+) -> None:
     members = students(lesson, SIZE) if SIZE else halves(lesson)
     write_class(tmp_path / "submitted", lesson, members)
     grade([lesson], tmp_path / "submitted", tmp_path / "out")

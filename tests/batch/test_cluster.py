@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -116,9 +117,9 @@ def submitted(tmp_path: Path) -> Path:
     return tmp_path / "class"
 
 
-def hurried(*arguments: Any) -> Cluster:
-    """A cluster that gives up waiting for a submission soon."""
-    return Cluster(*arguments, timeout=20.0)
+def hurried(seconds: float) -> Callable[..., Cluster]:
+    """A cluster that waits no longer than that for a submission."""
+    return partial(Cluster, timeout=seconds)
 
 
 def at_the(count: int, act: Callable[[], Any]) -> Callable[[Graded], None]:
@@ -138,7 +139,7 @@ def test_a_worker_that_hangs_and_one_that_is_killed_cost_a_retry_and_no_result(
 ) -> None:
     wanted = with_gradebook(tmp_path / "wanted", gradebook)
     grading.grade_class([LESSON], submitted, wanted)
-    monkeypatch.setattr(cluster, "Cluster", hurried)
+    monkeypatch.setattr(cluster, "Cluster", hurried(6.0))
     monkeypatch.setattr(cluster, "TRIES", 50)  # a busy machine may take longer than that for what does not hang
 
     hung = with_gradebook(tmp_path / "hung", gradebook)
@@ -176,7 +177,7 @@ def test_where_workers_die_of_anything_no_submission_is_blamed(
     submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit(tmp_path / "class", "eve", f"{SOLVED}  {DEADLY}")
-    monkeypatch.setattr(cluster, "Cluster", hurried)
+    monkeypatch.setattr(cluster, "Cluster", hurried(20.0))
     with (
         cluster_of(tmp_path, "one", "two", **ONCE) as made,
         pytest.raises(ClusterError, match="A submission was lost again and again"),
@@ -214,8 +215,8 @@ def test_a_worker_that_joins_with_another_version_is_not_believed(
 def test_a_scheduler_that_goes_away_is_said_and_what_was_graded_is_kept(
     lot: Lot, submitted: Path, tmp_path: Path, gradebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last that needs it."""
-    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 30.0)
+    """It kills the scheduler of `lot`: no test after it may use `lot`."""
+    monkeypatch.setattr(cluster, "CONNECT_SECONDS", 10.0)
     out = with_gradebook(tmp_path / "out", gradebook)
     with pytest.raises(ClusterError, match="run the same command again") as caught:
         grading.grade_class([LESSON], submitted, out, scheduler=lot.address, progress=at_the(3, lot.scheduler.kill))

@@ -17,13 +17,16 @@ from autograde.batch.grading import Graded, grade, grade_class
 from autograde.classroom.synthetic_class import SAMPLE_LESSON as LESSON
 from autograde.classroom.synthetic_class import answered_notebook, code_cell, write_notebook, write_sample_class
 from autograde.cli.grade import Tally
+from autograde.judge.oracle import hidden
 from autograde.judge.submission import Submission
 from autograde.results.grades_table import COLUMNS
-from autograde.settings import LIMITS, Limits
+from autograde.settings import LIMITS, SEED, Limits
 from autograde.source import paths
 from autograde.source.release import load_release
 from autograde.source.script import answers_as_text
 from tests.support.doors import scores, stock_scores
+from torchcourse.model import codec
+from torchcourse.model.catalogue import exercises
 
 pytestmark = pytest.mark.sandbox
 
@@ -102,7 +105,7 @@ def test_autograded_notebooks_and_feedback_are_there_for_everyone(out: Path) -> 
         assert "<script" not in page
 
 
-def test_feedback_quotes_no_answer_of_ours(out: Path) -> None:
+def test_feedback_on_a_failed_answer_does_not_quote_its_reference(out: Path) -> None:
     page = (out / "feedback" / "cleo" / f"{LESSON}.html").read_text()
     assert "x.amax(dim=-1, keepdim=True)" not in page  # in the reference of row_softmax, which cleo has not solved
     assert "results are NaN" in page
@@ -121,6 +124,9 @@ def test_another_seed_draws_other_hidden_cases_and_gives_the_same_verdicts(submi
     few = some_of(submitted, tmp_path, "ben", "cleo", "dan")
     done = grade([LESSON], few, tmp_path / "out", seed=5, limits=QUICK)
     assert verdicts(done, "ben") == dict.fromkeys(EXERCISES, ("passed", ""))
+    for exercise in exercises(LESSON).values():
+        one, other = ([codec.pack(case.inputs) for case in hidden(LESSON, exercise, seed)] for seed in (5, SEED))
+        assert one != other, exercise.name
     for student in ("cleo", "dan"):
         known = {e: (status, name) for e, (status, name, _) in EXPECTED[student].items()}
         assert verdicts(done, student) == dict.fromkeys(EXERCISES, ("passed", "")) | known

@@ -74,11 +74,7 @@ def test_a_database_that_is_not_there_is_named(url: str) -> None:
         check_gradebook(url.replace("/book?", "/none?"))
 
 
-def test_a_class_lives_on_a_server_from_its_due_dates_to_the_export(
-    url: str, submitted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("autograde.sandbox.template.start_template", lambda isolation: None)
-    monkeypatch.setattr("autograde.sandbox.template.preload", lambda names: None)
+def test_a_class_lives_on_a_server_from_its_due_dates_to_the_export(url: str, submitted: Path, tmp_path: Path) -> None:
     (tmp_path / "roster.csv").write_text("id,first_name\nada,Ada\ndan,Dan\n")
     folder = tmp_path / "spring"
     words = ["--lessons", LESSON, "--roster", tmp_path / "roster.csv", "--late", 0.25, "--gradebook", url]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-import re
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +12,10 @@ import pytest
 
 from autograde.batch.grading import grade
 from autograde.classroom.synthetic_class import write_notebook
-from autograde.course.bundle import write_bundle
 from autograde.source import paths
 from autograde.source.release import load_release
 from autograde.source.script import MalformedScriptError, read_script, rubrics
+from tests.support.classes import halves, write_class
 from tests.support.doors import grades, stock_scores
 from torchcourse.model.notebook_file import cells, exercises_of, find_cell, grade_id, read
 from torchcourse.workspace.reset import reset
@@ -42,6 +39,7 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("class")
     write_notebook(folder / "submitted", "ann", LESSON, submission(ANSWER))
     write_notebook(folder / "submitted", "ben", LESSON, submission(""))
+    write_class(folder / "submitted", LESSON, halves(LESSON)[:1])
     grade([LESSON], folder / "submitted", folder / "out")
     yield folder
 
@@ -98,21 +96,12 @@ def test_a_score_given_by_hand_counts_on_the_page_and_stays(graded: Path) -> Non
         assert book.find_grade(QUESTION, LESSON, LESSON, "ann").score == 4.5
 
 
-def test_learners_get_the_question_and_no_rubric(tmp_path: Path) -> None:
+def test_learners_get_the_question_and_a_place_for_the_answer() -> None:
     notebook = read(paths.NOTEBOOKS / f"{LESSON}.ipynb")
     cell = find_cell(notebook, QUESTION)
     assert cell is not None
     assert "Write your answer here" in "".join(cell["source"])
     assert QUESTION not in exercises_of(notebook), "no check and no progress knows it"
-    write_bundle(tmp_path / "learners.zip", [LESSON])
-    secret = max(re.findall(r"[^*\n]{40,}", RUBRIC), key=len)
-    assert secret in (paths.SOLUTIONS / f"{LESSON}.py").read_text()
-    with zipfile.ZipFile(tmp_path / "learners.zip") as archive:
-        (wheel,) = (name for name in archive.namelist() if name.endswith(".whl"))
-        with zipfile.ZipFile(io.BytesIO(archive.read(wheel))) as inner:
-            files = [source.read(name) for source in (archive, inner) for name in source.namelist()]
-    assert any(b"*Write your answer here" in file for file in files)
-    assert not any(secret.encode() in file for file in files)
 
 
 def test_an_answer_in_words_can_be_set_back(tmp_path: Path) -> None:

@@ -24,13 +24,6 @@ from tests.support.stand_ins import LESSON, SOLVED, Quick, submit
 pytestmark = pytest.mark.usefixtures("quick")
 
 
-@pytest.fixture(autouse=True)
-def untemplated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start no process that loads what submissions import: none runs."""
-    monkeypatch.setattr("autograde.sandbox.template.start_template", lambda isolation: None)
-    monkeypatch.setattr("autograde.sandbox.template.preload", lambda names: None)
-
-
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the grader refuse what it passed before, as after a change in a hidden case."""
     passing = Quick.verdict

@@ -121,9 +121,9 @@ def wait_for(port: int, log: Path, server: subprocess.Popen[bytes]) -> None:
     pytest.fail("JupyterLab did not start:\n" + re.sub(r"token=\w+", "token=…", log.read_text())[-2000:])
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[object]:
-    """Chromium, for one module: playwright's event loop runs in this thread as long as it is open."""
+    """Chromium, for this package: playwright's event loop runs in this thread as long as it is open."""
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=programs.chromium_path(), args=CALM)
         yield chromium

@@ -23,12 +23,12 @@ def class_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def failed() -> Report:
     return report_on("row_softmax", {"row_softmax": lambda x: right(x.movedim(0, -1)).movedim(-1, 0)})
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def passed() -> Report:
     return report_on("row_softmax", {"row_softmax": right})
 

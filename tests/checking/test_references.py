@@ -6,27 +6,17 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from torch import Tensor
 
 from autograde.source import paths
 from autograde.source.private_half import private_half
 from autograde.source.script import answers_as_text
+from tests.support.cards import right
 from tools.selfstudy import write_wheel
 from torchcourse.checking import card, references
 from torchcourse.checking.card_details import card_details
-from torchcourse.checking.check import report_on
 from torchcourse.checking.references import pack, reference
 from torchcourse.checking.report import Report
 from torchcourse.model.catalogue import LESSONS, exercises
-
-
-def right(x: Tensor) -> Tensor:
-    return (x - x.logsumexp(-1, keepdim=True)).exp()
-
-
-@pytest.fixture(scope="module")
-def passed() -> Report:
-    return report_on("row_softmax", {"row_softmax": right})
 
 
 def test_each_exercise_has_three_hints_and_in_a_clone_a_reference_and_a_reason() -> None:

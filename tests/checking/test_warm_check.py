@@ -11,16 +11,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 import psutil
 import pytest
 
+from tests.support.waiting import eventually
 from tests.support.working_copies import RIGHT, WRONG, answered
 from torchcourse.checking import warm_check
 
@@ -34,7 +33,6 @@ main()
 HELPER = "def shifted(x):\n    return x - x.amax(-1, keepdim=True)"
 SEEN = "shifted({'OLD': None, 'NEW': x}[next(n for n in ('OLD', 'NEW') if n in os.environ)])"
 SECONDS = 60
-T = TypeVar("T")
 
 
 @dataclass
@@ -131,18 +129,21 @@ def test_a_check_ends_with_the_command_and_the_process_that_waits_does_not(
     [waiting] = terminal.waiting()
     answered(mine, "def row_softmax(x):\n    return sum(range(10**12))")  # no Python code runs that could look up
     process, ours = terminal.start("check", "row_softmax")
-    check = _eventually(lambda: [p for p in waiting.children(recursive=True) if p.cpu_times().user > 0.5])
+    check = eventually(lambda: [p for p in waiting.children(recursive=True) if p.cpu_times().user > 0.5])
     process.send_signal(how)
     assert process.wait(SECONDS) == (130 if how == signal.SIGINT else -how)
     os.close(ours)
-    _eventually(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in check))
+    eventually(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in check))
     assert waiting.is_running()
 
 
-def test_a_process_is_left_by_a_terminal_and_not_by_a_script(mine: Path, terminal: Terminal) -> None:
+def test_a_check_whose_output_is_no_terminal_leaves_no_process(
+    mine: Path, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(terminal.runtime))
     assert sys.stdout.isatty() is False
     assert warm_check.check_warm(mine, ["row_softmax"]) == 1
-    assert terminal.waiting() == []
+    assert list(terminal.runtime.iterdir()) == []
 
 
 def test_a_process_that_was_killed_is_replaced(terminal: Terminal) -> None:
@@ -209,7 +210,7 @@ def test_the_process_ends_when_nobody_asks(tmp_path: Path, monkeypatch: pytest.M
         assert address.stat().st_mode & 0o077 == 0, "nobody else may ask"
         with pytest.raises(BlockingIOError):  # it has one already
             warm_check._leave_waiting(address, {})
-    _eventually(lambda: not any(tmp_path.iterdir()))
+    eventually(lambda: not any(tmp_path.iterdir()))
 
 
 def test_another_process_serves_what_was_loaded_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,12 +226,3 @@ def test_another_process_serves_what_was_loaded_otherwise(tmp_path: Path, monkey
     monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     addresses.add(warm_check._address())
     assert len(addresses) == 5
-
-
-def _eventually(found: Callable[[], T]) -> T:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
-        time.sleep(0.05)
-    raise AssertionError("it did not come")

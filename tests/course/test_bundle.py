@@ -17,6 +17,7 @@ from autograde.course import bundle
 from autograde.course.bundle import BundleError, write_bundle
 from autograde.source import paths
 from autograde.source.private_half import private_half
+from autograde.source.script import rubrics
 from tests.support.secrets import leaked_answers, leaked_programs, squeezed
 from torchcourse.checking.references import PACKED
 from torchcourse.model.catalogue import LESSONS, exercises
@@ -93,21 +94,27 @@ SECRET_WORDS = (
 )  # fmt: skip
 
 
-def test_no_hidden_case_and_no_hidden_mistake_is_in_it(archive: Path) -> None:
+def test_no_hidden_case_and_no_reason_of_a_reference_is_in_it(archive: Path) -> None:
     files = unpacked(archive)
     everything = b"\n".join(files.values()).decode("utf-8", "replace")
     words = everything + "\n".join(readable(files).values())
-    known = set(re.findall(r"[\w-]+", words))
     programs = squeezed("\n".join(text for name, text in readable(files).items() if name.endswith((".py", ".ipynb"))))
-    stored = {name: data for name, data in files.items() if name.endswith(".bin")}
     assert leaked_programs(programs) == []
-    told = b"\n".join(stored.values()).decode("utf-8", "replace")
-    for lesson in LESSONS:
-        names = {mistake.name for name in exercises(lesson) for mistake in private_half(lesson, name).mistakes}
-        secret = {name for name in names if f'"{name}"' not in told}  # the others are named to learners by checks
-        assert not secret & known, lesson
     for word in SECRET_WORDS:
         assert word not in words, word
+    reasons = [private_half(lesson, name).why for lesson in LESSONS for name in exercises(lesson)]
+    assert all(reasons)
+    assert not [why for why in reasons if why in words]
+
+
+def test_questions_are_in_it_and_no_rubric_is(archive: Path) -> None:
+    files = unpacked(archive)
+    words = b"\n".join(files.values()).decode("utf-8", "replace") + "\n".join(readable(files).values())
+    scripts = [paths.SOLUTIONS / f"{lesson}.py" for lesson in LESSONS]
+    secrets = [max(re.findall(r"[^*\n]{40,}", text), key=len) for path in scripts for text in rubrics(path).values()]
+    assert secrets
+    assert "*Write your answer here" in words
+    assert not [secret for secret in secrets if secret in words]
 
 
 def test_stored_data_are_no_programs(archive: Path) -> None:
@@ -149,12 +156,16 @@ def test_a_learner_without_the_repository_starts_from_it(archive: Path, tmp_path
         "import sys; from pathlib import Path; from torchcourse import cli;"
         "from torchcourse.workspace.working_copy import copy_notebooks as copied;"
         "assert Path(cli.__file__).is_relative_to(sys.argv[1]) and not cli.has_instructor_half();"
-        "print(len(copied(Path('notebooks'))), len(copied(Path('elsewhere'))))"
+        "print(len(copied(Path('notebooks'))), len(copied(Path('elsewhere'))));"
+        "sys.argv = ['torchcourse', '--help']; cli.main()"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "site")], cwd=tmp_path / "torchcourse", text=True,
                           env={"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin"}, capture_output=True,
                           check=False)  # fmt: skip
-    assert done.stdout.split() == ["0", str(len(LESSONS))], done.stderr
+    copied, _, shown = done.stdout.partition("\n")
+    assert copied.split() == ["0", str(len(LESSONS))], done.stderr
+    assert "lab" in shown
+    assert "grade" not in shown
 
 
 def test_a_wheel_that_cannot_be_built_is_told_and_nothing_is_written(

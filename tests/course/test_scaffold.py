@@ -16,6 +16,7 @@ import pytest
 from autograde.course.scaffold import ScaffoldError, exercise_files, new_exercise, todos
 from autograde.course.watch import watched
 from autograde.source import paths
+from tests.support.waiting import eventually
 from torchcourse.model.catalogue import LESSONS
 
 LESSON = "01_tensors"
@@ -141,10 +142,7 @@ def test_verify_runs_again_after_a_change_and_ends_when_interrupted(checkout: Pa
 
 def wait_for(log: Path, words: str, times: int) -> None:
     """Wait until `words` have been printed so many times."""
-    end = time.monotonic() + 120
-    while log.read_text().count(words) < times:
-        assert time.monotonic() < end, log.read_text()
-        time.sleep(0.2)
+    eventually(lambda: log.read_text().count(words) >= times, 120, log.read_text)
 
 
 def test_every_lesson_has_its_two_folders() -> None:

@@ -46,8 +46,8 @@ def test_a_replys_result_is_the_same_in_the_other_process() -> None:
     assert judge.long_results(CPU.name, {0: raw})[0].passed
 
 
-@pytest.mark.parametrize("seconds", [0.5])
-def test_numbers_with_one_hash_take_no_longer_than_the_limit(seconds: float) -> None:
+def test_numbers_with_one_hash_take_no_longer_than_the_limit() -> None:
+    seconds = 0.5
     raw: Observations = {"parts": [EQUAL_HASHES], "again": [], "with another seed": [], "global generators": []}
     began = time.monotonic()
     with pytest.raises(JudgingError):
@@ -85,7 +85,7 @@ def test_a_broadcast_is_refused_by_shape() -> None:
     assert judge.exercise.derive(dropping, raw)["result"] == "others than without"
 
 
-def test_counting_such_numbers_here_would_take_longer() -> None:
+def test_counting_all_numbers_with_one_hash_would_take_more_than_a_second() -> None:
     began = time.monotonic()
     Counter(EQUAL_HASHES[:2000])
     assert (time.monotonic() - began) * (17_000 / 2000) ** 2 > 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,9 @@ def fresh() -> Oracle:
     return oracle(LESSON, NAME, lambda e: hidden(LESSON, e, SEED))
 
 
+@cache
 def asked() -> Oracle:
-    """An oracle that was asked everything."""
+    """An oracle that was asked everything; tests save it and read it."""
     made = fresh()
     for n in range(len(made.cases)):
         for device in ("cpu", "simulated"):

@@ -264,7 +264,7 @@ def test_a_machine_whose_devices_are_broken_is_refused_and_the_doctor_names_the_
     assert not (tmp_path / "out").exists()
 
 
-def test_a_right_answer_that_is_built_from_others_is_tried_with_them(sandbox: Sandbox) -> None:
+def test_a_right_answer_that_calls_other_exercises_is_tried_together_with_them(sandbox: Sandbox) -> None:
     lesson = "11_architectures"
     right = trial_submission(lesson, ["TransformerBlock"])
     answered = {cell.grade_id for cell in right.cells if "Unattempted(" not in cell.source}

@@ -47,7 +47,7 @@ def distances(clamped: bool) -> Callable[[Tensor, Tensor], Tensor]:
     return between
 
 
-def test_for_how_many_rows_a_root_is_nan_is_not_observed() -> None:
+def test_the_observation_does_not_say_how_many_rows_are_nan() -> None:
     judge = oracle("01_tensors", "pairwise_distances")
     number = next(n for n, case in enumerate(judge.cases) if case.name == "a against itself")
 

@@ -26,6 +26,7 @@ from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import FIRST_UID, LIMITS
 from autograde.source import paths
 from tests.support.sandboxed import states
+from tests.support.waiting import eventually
 from tests.support.worker_processes import memory, processes
 
 pytestmark = pytest.mark.sandbox
@@ -313,7 +314,4 @@ def test_everything_ends_with_a_grader_that_is_killed() -> None:
         family = [psutil.Process(int(pid)) for pid in grader.stdout.readline().split()]
         grader.send_signal(signal.SIGKILL)
     assert len(family) == 4
-    deadline = time.monotonic() + 30
-    while left := [process for process in family if process.is_running()]:
-        assert time.monotonic() < deadline, left
-        time.sleep(0.05)
+    eventually(lambda: not any(process.is_running() for process in family), 30, lambda: family)

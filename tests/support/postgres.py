@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["database", "needs_postgres"]
+__all__ = ["HAS_POSTGRES", "database", "needs_postgres"]
 
 
 def server() -> Path | None:
@@ -28,8 +28,9 @@ def nobody() -> list[str] | None:
     return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if shutil.which("setpriv") else None
 
 
+HAS_POSTGRES = server() is not None and nobody() is not None
 needs_postgres = pytest.mark.skipif(
-    server() is None or nobody() is None, reason="PostgreSQL is optional; its gradebook is tested where it is installed"
+    not HAS_POSTGRES, reason="PostgreSQL is optional; its gradebook is tested where it is installed"
 )
 
 

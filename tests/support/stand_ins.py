@@ -56,10 +56,15 @@ class Quick(AtOnce):
 
 
 def use_stand_in(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Have the stand-in grade, also where nothing can be isolated; its log lies in `folder`."""
+    """Have the stand-in grade, also where nothing can be isolated; its log lies in `folder`.
+
+    No process starts that loads what submissions import, as none runs.
+    """
     patch.setattr(Quick, "log", folder / "examined", raising=False)
     patch.setattr(grading, "LessonGrader", Quick)
     patch.setattr(grading, "isolation_problem", lambda: "")
+    patch.setattr("autograde.sandbox.template.start_template", lambda isolation: None)
+    patch.setattr("autograde.sandbox.template.preload", lambda names: None)
 
 
 def submit(folder: Path, student: str, answer: str | None) -> Path:

@@ -48,7 +48,7 @@ def test_reset_of_a_stub_or_of_what_is_no_exercise_changes_nothing(
     assert not (mine.parent / "aside").exists()
 
 
-def test_reset_uses_the_stub_of_the_notebooks_own_release_or_where_that_is_not_whole_the_installed_one(
+def test_reset_takes_the_stub_of_the_notebooks_own_release_or_if_that_is_damaged_the_installed_one(
     mine: Path,
 ) -> None:
     released, origin = read(mine), working_copy.origin(mine.parent, mine.name)

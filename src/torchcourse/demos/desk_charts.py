@@ -43,7 +43,8 @@ def log(path: str | Path) -> Picture:
 
 def threshold(logits: Tensor, labels: Tensor, wrong: float = 6.0, human: float = 1.0) -> Live:
     """Move the threshold, and see what is routed, how often that is right, and what a ticket costs on average."""
-    confidence, predicted = logits.softmax(-1).max(-1)
+    probabilities = logits.softmax(-1)
+    confidence, predicted = probabilities.max(-1)
     right = predicted == labels
 
     def draw(percent: int) -> Picture:

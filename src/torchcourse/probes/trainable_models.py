@@ -115,11 +115,13 @@ class OnBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, note: Callable[[], None]) -> Tensor:
+        """Return a copy of `x`, and hold `note`."""
         ctx.note = note
         return x.clone()
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
+        """Call what was held, and pass the gradient on."""
         ctx.note()
         return grads[0], None
 

@@ -205,12 +205,13 @@ def test_run_all_of_the_untouched_lesson_asks_nothing_and_ends_without_an_error(
 def test_a_feedback_page_reads_well(page: Page, tmp_path: Path) -> None:
     written = tmp_path / "feedback.html"
     submission = Submission("cleo", load_release("01_tensors"), (SubmittedCell("code", WRONG, "row_softmax"),))
-    failed = Verdict("cleo", "01_tensors", "row_softmax", 0, 2, "failed", "global-maximum", "It is NaN.", "Reductions")
+    message = 'In the case "a matrix" row 3 sums to 2.447 and not to 1: softmax ran over another dimension.'
+    failed = Verdict("cleo", "01_tensors", "row_softmax", 0, 2, "failed", "wrong-dim", message, "Reductions")
     written.write_text(feedback(submission, [failed]), encoding="utf-8")
     page.set_viewport_size({"width": 900, "height": 700})
     page.goto(written.as_uri())
     section = page.locator("section.failed", has_text="row_softmax")
-    expect(section).to_contain_text("global-maximum")
+    expect(section).to_contain_text("wrong-dim")
     expect(section.locator(".score")).to_have_text("0 of 2")
     expect(section.locator("pre")).to_contain_text("def row_softmax")
     expect(section.locator("pre")).to_be_visible()

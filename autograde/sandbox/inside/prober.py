@@ -190,21 +190,20 @@ def probe_exercise(job: socket.socket, shell: Any, request: dict[str, Any], devi
         with sharing_a_run():
             for case in unframed(receive(job)):
                 left = max(0.1, request["seconds"] - (time.process_time() - began))
-                observed.append(None if is_time_up else _observed(exercise, answer, case, device, left, request))
-                if observed[-1] is None:
-                    is_time_up = True  # for the other cases too
-                    if device.name == "cpu":
-                        break
+                seen = None if is_time_up else _observed(exercise, answer, case, device, left, request)
+                is_time_up = seen is None  # for the other cases too
+                if is_time_up and device.name == "cpu":
+                    break
+                observed.append(seen)
         replies = bytearray()
         for each in observed:
-            if each is None and device.name == "cpu":
-                job.sendall(replies)
-                os._exit(OUT_OF_TIME)  # the runner reports the time-out
             replies += framed(_reply(each, request["max_bytes"]))
             if len(replies) > MAX_UNSENT:
                 job.sendall(replies)
                 replies.clear()
         job.sendall(replies)
+        if is_time_up and device.name == "cpu":
+            os._exit(OUT_OF_TIME)  # the runner reports the time-out
 
 
 def _observed(

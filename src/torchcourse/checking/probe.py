@@ -225,7 +225,6 @@ def observe(
     case: Case,
     device: CheckedDevice = CPU,
     *,
-    alone: bool = False,
     trusted: bool = False,
     caught: Callable[[BaseException], object] | None = None,
 ) -> Observations:
@@ -239,8 +238,6 @@ def observe(
         answer: a learner's function or class, a reference, or a mistake's program.
         case: the inputs.
         device: where the inputs are put.
-        alone: whether this process exists for this run only. Then inputs are not copied, and the random state is not
-            restored.
         trusted: whether `answer` is one of the course's own programs, and need not be watched as closely: other work
             may share the process. See `RuleWatch`.
         caught: called with an exception of the answer, which has its traceback.
@@ -248,7 +245,7 @@ def observe(
     Raises:
         Unattempted: if the answer is the exercise's own stub.
     """
-    return observe_first(exercise, answer, case, device, alone=alone, trusted=trusted, caught=caught)()
+    return observe_first(exercise, answer, case, device, trusted=trusted, caught=caught)()
 
 
 def observe_first(
@@ -262,7 +259,12 @@ def observe_first(
     caught: Callable[[BaseException], object] | None = None,
 ) -> Callable[[], Observations]:
     """Do what `observe` does, and return a function that returns the observations: it adds what was forbidden, which
-    ends the run of the profiler (`sharing_a_run`)."""
+    ends the run of the profiler (`sharing_a_run`).
+
+    Args:
+        alone: whether this process exists for this run only. Then inputs are not copied, and the random state is not
+            restored.
+    """
     watched = Watched(answer, exercise, device == CPU)
     with pristine(generators=not alone), _eagerly(device), in_shared_process(trusted):
         inputs = case.inputs if alone else codec.unpack(codec.pack(case.inputs), trusted=True)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchcourse.doctor import Finding
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
-console = Console(emoji=False, highlight=False, soft_wrap=True)
+console = Console(markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RELOAD = "If the notebook is open in JupyterLab: File > Reload Notebook from Disk."
@@ -115,7 +115,7 @@ def status(folder: WorkingCopy = None) -> None:
         _fail(f"{error.filename or folder} cannot be read: {error.strerror or error}.")
     show(lessons, console)
     if any(is_of_another_release(folder, f"{s.lesson.name}.ipynb") for s in lessons):
-        console.print(f"The lessons have a newer release: torchcourse update {folder}", markup=False)
+        console.print(f"The lessons have a newer release: torchcourse update {folder}")
 
 
 @app.command()
@@ -167,7 +167,7 @@ def reset(
     except (WorkspaceError, FileNotFoundError) as error:
         _fail(error)
     outcome = f"{exercise} in {path} is as it was released"
-    console.print(f"{outcome}; your answer is in {kept.file}. {RELOAD}" if kept else f"{outcome}.", markup=False)
+    console.print(f"{outcome}; your answer is in {kept.file}. {RELOAD}" if kept else f"{outcome}.")
 
 
 @app.command()
@@ -181,15 +181,15 @@ def update(folder: WorkingCopy = None) -> None:
     try:
         folder = find_working_copy(folder)
         for updated in update_notebooks(folder):
-            console.print(updated.in_words(), markup=False)
+            console.print(updated.in_words())
             problems, changes = problems or bool(updated.problem), changes or bool(updated.merged)
         start_page.renew(folder)
     except (WorkspaceError, OSError) as error:
         _fail(error)
     if changes:
-        console.print(RELOAD, markup=False)
+        console.print(RELOAD)
     elif not problems:
-        console.print(f"{folder} has the newest lessons of this installation.", markup=False)
+        console.print(f"{folder} has the newest lessons of this installation.")
     raise typer.Exit(2 if problems else 0)
 
 
@@ -217,7 +217,7 @@ def _sandbox() -> Iterator[Finding]:
 
 
 def _fail(reason: Exception | str) -> NoReturn:
-    console.print(str(reason), markup=False)
+    console.print(str(reason))
     raise typer.Exit(2)
 
 

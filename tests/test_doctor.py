@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -18,7 +16,7 @@ import pytest
 from autograde.sandbox import diagnosis, requirements
 from autograde.sandbox.configuration import Isolation
 from autograde.sandbox.namespaces import NamespacesError
-from autograde.source import paths
+from tests.support.alone import alone
 from tests.support.commands import run_command
 from torchcourse import doctor
 from torchcourse.doctor import Finding
@@ -73,10 +71,8 @@ except SystemExit as end:
     assert end.code == 0
 assert "torch" not in sys.modules
 """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=120, check=True
-    )
+    done = alone(program)
+    assert done.returncode == 0, done.stderr
     for words in ("packages", "C++ compiler", "ninja", "sandbox: namespaces", "sandbox: limits"):
         assert f"ok       {words}" in done.stdout
     assert "JupyterLab" not in done.stdout

@@ -10,8 +10,6 @@ import dataclasses
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +24,7 @@ from autograde.sandbox.inside import seccomp
 from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import LIMITS, MIB
 from tests.attacks.test_exhaustion import LESSON, TARGET
+from tests.support.alone import alone
 from tests.support.sandboxed import running
 
 pytestmark = pytest.mark.sandbox
@@ -109,7 +108,7 @@ def test_without_a_namespace_of_processes_what_stays_is_noticed() -> None:
     leave = "import subprocess, sys\n"
     leave += "print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(37.123)'], "
     leave += "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True).pid)"
-    done = subprocess.run([sys.executable, "-c", leave], capture_output=True, text=True, check=True, timeout=60)
+    done = alone(leave)
     left = running("37.123")
     os.kill(int(done.stdout), signal.SIGKILL)
     assert int(done.stdout) in left
@@ -122,5 +121,5 @@ def test_without_the_filter_a_call_that_leaves_something_is_noticed() -> None:
     look += "print(json.dumps([held, ctypes.CDLL(None).memfd_create(b'x', 0) >= 0]))"
     folder = str(Path(seccomp.__file__).parent)
     for how, wanted in (("held", [True, False]), ("open", [False, True])):
-        done = subprocess.run([sys.executable, "-c", look, folder, how], capture_output=True, text=True, check=True)
+        done = alone(look, folder, how)
         assert json.loads(done.stdout) == wanted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import backward, forward_ad, grad
 
+from tests.support.alone import alone
 from torchcourse.checking.call_watch import AUTOGRAD, ENGINES, CallWatch, bare, mode_overhead
 from torchcourse.checking.rule_watch import RuleWatch
 from torchcourse.checking.torchs_modules import TORCH
@@ -166,7 +166,7 @@ for size in range(2, 14):
 
 
 def test_watching_does_not_import_the_compiler_and_sees_into_compiled_functions() -> None:
-    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
+    done = alone(COMPILED)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -300,5 +300,5 @@ keep_recording()
 methods = [[].append for _ in range(100_000)]
 print({module_of_builtin(method) for method in methods})
 """
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    done = alone(code, PYTHONWARNINGS="ignore")
     assert done.stdout == "{''}\n"

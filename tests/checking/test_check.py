@@ -7,8 +7,6 @@ import dataclasses
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +17,7 @@ import pytest
 import torch
 
 import torchcourse
+from tests.support.alone import alone
 from torchcourse import Unattempted, check, hint
 from torchcourse.checking import card, failed_case, hints, starvation
 from torchcourse.checking import check as checking_module
@@ -228,10 +227,7 @@ middle = time.process_time()
 import torchcourse
 print((time.process_time() - middle) / (middle - start))
 """
-    shares = [
-        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
-        for _ in range(3)
-    ]
+    shares = [float(alone(code).stdout) for _ in range(3)]
     assert min(shares) < 0.15  # of what importing torch costs in the same process; a slow machine slows both
 
 

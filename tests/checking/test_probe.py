@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import os
 import random
 import signal
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.support.alone import alone
 from torchcourse import Unattempted
 from torchcourse.checking.probe import Watched, observe, pristine
 from torchcourse.model.devices import CPU, CheckedDevice, find_accelerator
@@ -290,8 +289,7 @@ for name in ("torch._dynamo", "torch._inductor", "matplotlib", "IPython"):
 
 
 def test_the_first_check_imports_none_of_the_slow_modules() -> None:
-    environment = {**os.environ, "TORCHCOURSE_SIMULATED": ""}
-    done = subprocess.run([sys.executable, "-c", FIRST], capture_output=True, text=True, check=False, env=environment)
+    done = alone(FIRST, TORCHCOURSE_SIMULATED="")
     assert (done.returncode, done.stderr) == (0, "")
 
 

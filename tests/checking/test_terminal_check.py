@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.support.alone import COMMAND, alone
 from tests.support.commands import run_command
 from tests.support.working_copies import RIGHT, WRONG, answered
 from torchcourse.checking import terminal_check
@@ -83,10 +81,8 @@ def test_the_command_reports_on_each_answer_and_notes_it(mine: Path) -> None:
     answered(mine, RIGHT, "%no_such_magic", HELPER, 'print("loud")')
     answered(mine, WRONG.replace("row_softmax", "masked_mean"), name="masked_mean")
     answered(mine, "def one_hot(labels, classes:\n    return 3", name="one_hot")
-    code = "import sys; sys.argv[0] = 'torchcourse'; from torchcourse.cli import main; main()"
-    command = [sys.executable, "-c", code, "check", "01_tensors", "row_softmax", "masked_mean", "one_hot"]
-    env = {**os.environ, "PYTHONPATH": str(Path(terminal_check.__file__).parents[2])}
-    done = subprocess.run(command, cwd=mine.parent, env=env, capture_output=True, text=True, check=False)
+    code = f"import sys; sys.argv[0] = 'torchcourse'; {COMMAND}"
+    done = alone(code, "check", "01_tensors", "row_softmax", "masked_mean", "one_hot", cwd=mine.parent)
     assert done.returncode == 1
     assert done.stderr == ""
     assert "row_softmax: Right." in done.stdout

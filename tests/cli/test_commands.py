@@ -23,6 +23,7 @@ from autograde.course.verify import Claim
 from autograde.errors import RefusedError
 from autograde.source import paths
 from autograde.source.script import answers_as_text
+from tests.support.alone import COMMAND, alone, environment
 from tests.support.commands import run_instructors
 from torchcourse.model import catalogue
 
@@ -153,8 +154,8 @@ for wrong in (False, True):
         pass
     assert gc.isenabled() and gc.get_freeze_count() > 1000
 """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
-    subprocess.run([sys.executable, "-c", program], check=True, env=env, timeout=120)
+    done = alone(program)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.sandbox
@@ -244,10 +245,8 @@ except SystemExit as end:
     assert (end.code or 0) == {status}
 assert not {{"torch", "rfc3987_syntax"}}.intersection(sys.modules)
 """
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=env, cwd=room, capture_output=True, text=True, timeout=120, check=True
-    )
+    done = alone(program, cwd=room)
+    assert done.returncode == 0, done.stderr
     assert words != "export --class ." or '"Lovelace"' in done.stdout
 
 
@@ -280,9 +279,7 @@ sys.argv = ["torchcourse", "lab"]
 from torchcourse.cli import main
 main()
 """
-    env = {name: value for name, value in os.environ.items() if name != "TORCHCOURSE_ACCELERATOR"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-    assert done.stdout == "accelerator: None\n"
+    assert alone(code, TORCHCOURSE_ACCELERATOR=None).stdout == "accelerator: None\n"
 
 
 @pytest.mark.parametrize("words", ["report nowhere", "grade 01_tensors --submitted . --out ../out"])
@@ -292,10 +289,10 @@ def test_ctrl_c_while_a_command_loads_torch_ends_it_at_once_and_without_a_word(w
     def at_a_terminal() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in a shell's background ignores it
 
-    command = [sys.executable, "-c", "from torchcourse.cli import main; main()", *words.split()]
+    command = [sys.executable, "-c", COMMAND, *words.split()]
     started = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, preexec_fn=at_a_terminal,
-        env={**os.environ, "PYTHONPATH": f"{paths.ROOT}/src:{paths.ROOT}"},
+        env=environment(),
     )  # fmt: skip
     maps = Path(f"/proc/{started.pid}/maps")
     while started.poll() is None and "libtorch_cpu" not in maps.read_text():

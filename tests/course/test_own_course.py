@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -17,13 +16,13 @@ import pytest
 
 from autograde.classroom.synthetic_class import write_notebook
 from autograde.source import paths
+from tests.support.alone import COMMAND, alone, environment
 from torchcourse.model.own_course import VARIABLE
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
 PAGE = paths.ROOT / "docs" / "own-lessons.md"
 LESSON = "16_graphs"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
 ADDED_ONCE = "    counts = torch.zeros(nodes, dtype=torch.int64)\n    counts[edges.flatten()] += 1\n    return counts"
 ANSWERS = {
     "ada": "    return torch.bincount(edges.flatten(), minlength=nodes)",
@@ -33,9 +32,7 @@ ANSWERS = {
 
 
 def attempted(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    code = "from torchcourse.cli import main; main()"
-    words = [sys.executable, "-c", code, *command.split()]
-    return subprocess.run(words, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    return alone(COMMAND, *command.split(), cwd=folder)
 
 
 def run(command: str, folder: Path) -> str:
@@ -97,9 +94,8 @@ def test_the_page_leads_from_an_empty_folder_to_a_grade(folder: Path) -> None:
 
 
 def test_stock_nbgrader_grades_it_through_the_config_of_the_class(folder: Path) -> None:
-    env = ENVIRONMENT
     command = [sys.executable, "-m", "nbgrader", "autograde", LESSON, "--student", "bob", "--force"]
-    done = subprocess.run(command, cwd=folder / "fall", env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder / "fall", env=environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     marked = (folder / "fall" / "autograded" / "bob" / LESSON / f"{LESSON}.ipynb").read_text()
     assert "adds one only once" in marked
@@ -128,9 +124,7 @@ def test_a_class_that_gets_its_first_own_lesson_later_remembers_the_folder(folde
         assert len(noted) == 1 and repr(str(tmp_path / place)) in noted[0]
     code = "import os, sys; from pathlib import Path; from autograde.classroom.class_config import class_config; "
     code += "class_config(Path('fall')); print(os.environ[sys.argv[1]])"
-    env = {**ENVIRONMENT, VARIABLE: "elsewhere"}
-    command = [sys.executable, "-c", code, VARIABLE]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    done = alone(code, VARIABLE, cwd=tmp_path, **{VARIABLE: "elsewhere"})
     assert done.stdout == f"{tmp_path / 'moved'}\n", done.stderr
 
 
@@ -150,8 +144,7 @@ def test_an_error_in_the_probe_is_the_authors_and_not_the_learners(folder: Path)
         "from torchcourse.model.own_code import is_own; import torchcourse.exercises.graphs.degrees as public; "
         "import autograde.hidden.graphs.degrees as private; print(is_own(public.__file__), is_own(private.__file__))"
     )
-    env = {**ENVIRONMENT, VARIABLE: str(folder / "graphs")}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    done = alone(code, **{VARIABLE: str(folder / "graphs")})
     assert done.stdout.split() == ["False", "True"], done.stderr
 
 
@@ -240,10 +233,8 @@ def test_learners_get_the_lesson_and_no_answers(folder: Path, tmp_path: Path) ->
         archive.extractall(tmp_path / "site")
     notebook = answered(folder, ADDED_ONCE)
     (tmp_path / f"{LESSON}.ipynb").write_text(json.dumps(notebook))
-    code = "from torchcourse.cli import main; main()"
-    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
-    command = [sys.executable, "-c", code, "check", f"{LESSON}.ipynb", "degrees"]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    site = str(tmp_path / "site")
+    done = alone(COMMAND, "check", f"{LESSON}.ipynb", "degrees", cwd=tmp_path, PYTHONPATH=site)
     assert "adds one only once" in done.stdout, done.stdout + done.stderr
 
 

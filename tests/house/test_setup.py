@@ -18,6 +18,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
+from tests.support.alone import alone
+
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PINS = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
@@ -68,8 +70,7 @@ def test_no_file_of_the_set_up_names_a_host(name: str) -> None:
 
 def test_opening_a_notebook_builds_no_parsers_of_web_addresses() -> None:
     """They take seconds, in each command and each Jupyter server: docs/decisions/0051."""
-    command = "import sys, nbformat; sys.exit('rfc3987_syntax' in sys.modules)"
-    subprocess.run([sys.executable, "-c", command], check=True)
+    assert alone("import sys, nbformat; sys.exit('rfc3987_syntax' in sys.modules)").returncode == 0
 
 
 # The set-up

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import sysconfig
@@ -12,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from autograde.sandbox import configuration
-from autograde.source import paths
+from tests.support.alone import environment
 
 GRADE = """
 from autograde.judge.lesson_grader import LessonGrader
 from autograde.judge.trial import trial_submission
 from autograde.sandbox.sandbox import Sandbox
+from tests.support.alone import environment
 
 made = Sandbox(number=28)
 try:
@@ -48,6 +48,6 @@ def test_an_environment_that_a_pth_file_leads_to_this_ones_packages_can_grade(tm
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     packages = tmp_path / "env" / "lib" / version / "site-packages"
     (packages / "shared.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
-    done = subprocess.run([python, "-c", GRADE], env=env, capture_output=True, text=True, timeout=300, check=False)
+    command = [python, "-c", GRADE]
+    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.stdout == "passed\n", done.stderr

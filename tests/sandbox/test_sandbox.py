@@ -19,6 +19,7 @@ from autograde.sandbox.job import Control, LostError, wall_clock_factor
 from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import LIMITS
+from tests.support.alone import alone
 from tests.support.sandboxed import states
 
 pytestmark = pytest.mark.sandbox
@@ -76,8 +77,8 @@ def test_a_process_whose_name_is_no_text_is_alive_until_it_ends() -> None:
 
 
 def test_a_sandbox_leaves_no_zombie_to_the_first_process_of_a_container() -> None:
-    run = subprocess.run([sys.executable, "-c", ADOPTING], capture_output=True, text=True, timeout=60, check=True)
-    assert run.stdout == ""
+    done = alone(ADOPTING)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_ordinary_cells_run_and_leave_nothing_behind(sandbox: Sandbox) -> None:

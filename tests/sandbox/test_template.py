@@ -24,7 +24,7 @@ from autograde.sandbox.configuration import Isolation
 from autograde.sandbox.inside import enter_namespaces, framing
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import FIRST_UID, LIMITS
-from autograde.source import paths
+from tests.support.alone import alone, environment
 from tests.support.sandboxed import states
 from tests.support.waiting import eventually
 from tests.support.worker_processes import memory, processes
@@ -188,9 +188,7 @@ assert threading.active_count() == 1
 
 
 def test_loading_asks_nothing_of_a_gpu_so_that_forks_may_use_it() -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
-    env |= {"TORCHCOURSE_ACCELERATOR": "", "PYTORCH_NVML_BASED_CUDA_CHECK": "1", "MPLBACKEND": "agg"}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LOADS], env=env, capture_output=True, text=True)
+    done = alone(LOADS, TORCHCOURSE_ACCELERATOR="", PYTORCH_NVML_BASED_CUDA_CHECK="1", MPLBACKEND="agg")
     assert done.returncode == 0, done.stderr[-2000:]
 
 
@@ -308,8 +306,8 @@ time.sleep(300)
 
 
 def test_everything_ends_with_a_grader_that_is_killed() -> None:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
-    with subprocess.Popen([sys.executable, "-c", STARTS], env=env, stdout=subprocess.PIPE, text=True) as grader:
+    command = [sys.executable, "-c", STARTS]
+    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as grader:
         assert grader.stdout is not None
         family = [psutil.Process(int(pid)) for pid in grader.stdout.readline().split()]
         grader.send_signal(signal.SIGKILL)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.support.alone import alone
 from torchcourse.model.lessons import lessons, released
 from torchcourse.model.notebook_file import WorkspaceError
 from torchcourse.workspace import named
@@ -69,5 +68,5 @@ def test_a_typo_is_answered_before_torch_is_imported() -> None:
         "import sys\nfrom torchcourse.cli import app\n"
         "try:\n    app(['check', 'row_sofmax'])\nfinally:\n    assert 'torch' not in sys.modules\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = alone(program)
     assert done.returncode == 2 and "Did you mean 'row_softmax'?" in done.stdout, done.stderr

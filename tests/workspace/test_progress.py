@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 import torchcourse
+from tests.support.alone import alone, environment
 from tests.support.commands import run_command
 from torchcourse.checking import check
 from torchcourse.model.catalogue import LESSONS, exercises
@@ -141,8 +142,7 @@ def test_a_record_that_cannot_be_written_costs_one_line(
 
 def test_status_names_a_pipe_in_place_of_the_record_and_does_not_wait_for_it(folder: Path) -> None:
     os.mkfifo(folder / FILE)
-    command = [sys.executable, "-c", "from torchcourse.cli import app; app()", "status", folder]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = alone("from torchcourse.cli import app; app()", "status", folder)
     assert done.returncode == 2
     assert f"{folder / FILE} cannot be read: it is a pipe, not a file; move it away" in done.stdout
 
@@ -177,8 +177,8 @@ from pathlib import Path
 from torchcourse.workspace import progress
 for i in range(60): progress.record(Path(), f"{sys.argv[1]}_{i}", "passed")
 """
-    env = {**os.environ, "PYTHONPATH": str(Path(torchcourse.__file__).parents[1])}
-    tabs = [subprocess.Popen([sys.executable, "-c", code, name], cwd=folder, env=env) for name in ("a", "b", "c")]
+    commands = [[sys.executable, "-c", code, name] for name in ("a", "b", "c")]
+    tabs = [subprocess.Popen(command, cwd=folder, env=environment()) for command in commands]
     assert [tab.wait(120) for tab in tabs] == [0, 0, 0]
     assert len((folder / FILE).read_text().splitlines()) == len(progress.read(folder)) == 180
 
@@ -230,17 +230,11 @@ def test_a_lesson_without_exercises_has_no_bar() -> None:
     assert _bar(LessonProgress(lessons()[0], ())) == ""
 
 
-def alone(code: str) -> subprocess.CompletedProcess[str]:
-    """Run a program in a process of its own."""
-    env = {**os.environ, "PYTHONPATH": str(Path(torchcourse.__file__).parents[1]), "TORCHCOURSE_SIMULATED": ""}
-    return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
-
-
 def test_the_commands_do_without_torch() -> None:
     modules = ("cli", "workspace.reset", "workspace.status", "workspace.update", "workspace.working_copy")
     imported = ", ".join(f"torchcourse.{module}" for module in modules)
     code = f"import sys, {imported}; sys.exit('torch' in sys.modules)"
-    assert alone(code).returncode == 0
+    assert alone(code, TORCHCOURSE_SIMULATED="").returncode == 0
 
 
 def test_where_torch_cannot_be_imported_the_command_runs_and_a_notebook_is_told_why() -> None:
@@ -258,7 +252,10 @@ def test_where_torch_cannot_be_imported_the_command_runs_and_a_notebook_is_told_
 )  # fmt: skip
 def test_the_second_device_is_known_before_a_backward_can_run(code: str) -> None:
     chosen = "import os; os.environ['TORCHCOURSE_ACCELERATOR'] = 'simulated'"
-    done = alone(f"{chosen}; {code}; from torchcourse import simulated; print(simulated.is_registered())")
+    done = alone(
+        f"{chosen}; {code}; from torchcourse import simulated; print(simulated.is_registered())",
+        TORCHCOURSE_SIMULATED="",
+    )
     assert done.stdout == "True\n", done.stderr
 
 

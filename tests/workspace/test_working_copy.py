@@ -17,6 +17,7 @@ import nbformat
 import pytest
 from IPython.display import HTML, Markdown
 
+from tests.support.alone import alone
 from tests.support.commands import run_command
 from tests.support.results import tree
 from tests.support.working_copies import fill_disk
@@ -217,8 +218,8 @@ sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: types.SimpleN
     user_ns={}, kernel=1, events=types.SimpleNamespace(callbacks={}, register=lambda *a: None)))
 from torchcourse.workspace import start_page
 assert "torch" not in sys.modules"""
-    env = {**os.environ, "JPY_SESSION_NAME": str(tmp_path / "START.ipynb")}
-    subprocess.run([sys.executable, "-c", program], check=True, env=env)
+    done = alone(program, JPY_SESSION_NAME=str(tmp_path / "START.ipynb"))
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_port_in_use_is_said_and_the_next_one_taken_or_that_there_is_none(

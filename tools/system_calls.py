@@ -15,12 +15,13 @@ import tempfile
 import pyseccomp
 
 from autograde.sandbox.inside.seccomp import program_path
-from autograde.sandbox.system_calls import ALLOWED, CONDITIONS, FIRST_UNKNOWN_CALL, MISSING, Condition
+from autograde.sandbox.system_calls import ALLOWED, CONDITIONS, FIRST_UNKNOWN_CALL, MISSING, PRETENDED, Condition
 
 __all__ = ["PROCESSORS", "make_program"]
 
 PROCESSORS = {"x86_64": pyseccomp.Arch.X86_64, "aarch64": pyseccomp.Arch.AARCH64}
 SEEMS_MISSING = pyseccomp.ERRNO(errno.ENOSYS)
+DOES_NOTHING = pyseccomp.ERRNO(0)
 LOAD_NUMBER, SKIP_UNLESS_AT_LEAST, RETURN = (
     (0x20, 0, 0, 0),
     (0x35, 0, 1, FIRST_UNKNOWN_CALL),
@@ -39,9 +40,10 @@ def make_program(processor: str) -> bytes:
     made.set_attr(pyseccomp.Attr.ACT_BADARCH, pyseccomp.ERRNO(errno.EPERM))
     for name in itertools.chain.from_iterable(group.split() for group in ALLOWED.values()):
         made.add_rule(pyseccomp.ALLOW, name)
-    for name, conditions in CONDITIONS.items():
-        for each in itertools.product(*map(_comparisons, conditions)):
-            made.add_rule(pyseccomp.ALLOW, name, *each)
+    for action, calls in ((pyseccomp.ALLOW, CONDITIONS), (DOES_NOTHING, PRETENDED)):
+        for name, conditions in calls.items():
+            for each in itertools.product(*map(_comparisons, conditions)):
+                made.add_rule(action, name, *each)
     for name in MISSING:
         made.add_rule(SEEMS_MISSING, name)
     before = b"".join(struct.pack("<HBBI", *each) for each in (LOAD_NUMBER, SKIP_UNLESS_AT_LEAST, RETURN))

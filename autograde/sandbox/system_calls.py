@@ -7,14 +7,14 @@ library, another processor or another Python takes in their place.
 Left out above all: what outlives a process (shared memory, queues and semaphores of System V, POSIX queues, keys), what
 reaches into another process (tracing, its memory, its descriptors), what makes or enters namespaces and mounts, files
 in memory that no limit counts, rings of calls that this filter would not see, BPF, counters of the processor, modules,
-the clock of the machine, and watching files.
+the clock of the machine, watching files, and locks on files, which only seem to succeed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ALLOWED", "CONDITIONS", "FAMILIES", "FIRST_UNKNOWN_CALL", "MISSING", "Condition"]
+__all__ = ["ALLOWED", "CONDITIONS", "FAMILIES", "FIRST_UNKNOWN_CALL", "MISSING", "PRETENDED", "Condition"]
 
 ALLOWED = {
     # open, read and list files, and ask about them; Landlock and the mounts decide which
@@ -27,12 +27,12 @@ ALLOWED = {
     "writing files": """
         creat write writev pwrite64 pwritev pwritev2 truncate ftruncate fallocate fsync fdatasync sync_file_range
         rename renameat renameat2 link linkat symlink symlinkat unlink unlinkat mkdir mkdirat rmdir chmod fchmod
-        fchmodat chown fchown lchown fchownat utime utimes futimesat utimensat umask flock copy_file_range sendfile
+        fchmodat chown fchown lchown fchownat utime utimes futimesat utimensat umask copy_file_range sendfile
         splice setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr
     """,
     # pipes, and waiting for several files: subprocess, asyncio, DataLoader, process groups
     "descriptors": """
-        dup dup2 dup3 fcntl ioctl pipe pipe2 eventfd eventfd2 select pselect6 poll ppoll epoll_create epoll_create1
+        dup dup2 dup3 ioctl pipe pipe2 eventfd eventfd2 select pselect6 poll ppoll epoll_create epoll_create1
         epoll_ctl epoll_wait epoll_pwait epoll_pwait2
     """,
     # the allocators of libc, Python and torch; mapped files and shared tensors; where memory lies
@@ -95,10 +95,17 @@ class Condition:
     mask: int = 0xFFFF_FFFF
 
 
+ON_A_DESCRIPTOR = {"DUPFD": 0, "GETFD": 1, "SETFD": 2, "GETFL": 3, "SETFL": 4, "DUPFD_CLOEXEC": 1030,
+                   "SETPIPE_SZ": 1031, "GETPIPE_SZ": 1032}  # fmt: skip
+"""The commands of fcntl(2) that concern only the caller's descriptor or pipe."""
+LOCKING = {"SETLK": 6, "SETLKW": 7, "OFD_SETLK": 37, "OFD_SETLKW": 38}
+"""Those that lock a part of a file."""
+
 OWN = Condition(0)
 """The argument that names a process is 0: the caller itself."""
 CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "clone": (Condition(0, mask=NEW_NAMESPACES),),
+    "fcntl": (Condition(1, tuple(ON_A_DESCRIPTOR.values())),),
     "mknod": (Condition(1, (PIPE,), FILE_TYPE),),
     "mknodat": (Condition(2, (PIPE,), FILE_TYPE),),
     "socket": (Condition(0, tuple(FAMILIES.values())),),
@@ -113,6 +120,10 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
     "ioprio_set": (Condition(0, (1,)), Condition(1)),  # IOPRIO_WHO_PROCESS
 }
 """Calls that are allowed with some arguments only. The lower half of an argument counts: the kernel reads no more."""
+
+PRETENDED: dict[str, tuple[Condition, ...]] = {"flock": (), "fcntl": (Condition(1, tuple(LOCKING.values())),)}
+"""Calls that do nothing and seem to succeed: locks on files. Submissions share the files of Python and torch, and a lock
+of one could be read by another as it can be set; honest programs lock against themselves, and wait for nobody."""
 
 MISSING = ("clone3", "memfd_create", "memfd_secret", "io_uring_setup", "openat2", "futex_waitv")
 """Calls that seem not to exist (ENOSYS), so that programs take an older one, whose arguments the filter can see."""

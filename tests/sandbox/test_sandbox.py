@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import socket
@@ -13,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import torch
 
 from autograde.sandbox.inside import memory
 from autograde.sandbox.job import Control, LostError, wall_clock_factor
@@ -110,6 +112,24 @@ def test_ordinary_cells_run_and_leave_nothing_behind(sandbox: Sandbox) -> None:
 )
 def test_honest_oddities_run(sandbox: Sandbox, oddity: str) -> None:
     assert states(sandbox, oddity) == ["done"]
+
+
+LOCKS = """
+import fcntl, os, struct, torch
+fcntl.flock(os.open(torch.__file__, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+fcntl.lockf(os.open(torch.__file__, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)
+with open("mine", "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+"""
+LOOKS = "fcntl.fcntl(os.open(torch.__file__, os.O_RDONLY), fcntl.F_GETLK, struct.pack('hhqqi', 1, 0, 0, 0, 0))"
+WATCHES = "fcntl.fcntl(os.open(os.path.dirname(torch.__file__), os.O_RDONLY), fcntl.F_NOTIFY, fcntl.DN_ACCESS)"
+
+
+def test_a_lock_on_a_file_of_everybody_only_seems_to_succeed_and_cannot_be_seen(sandbox: Sandbox) -> None:
+    """Locks carried hidden inputs from one submission to another, and to the machine's users."""
+    with Path(torch.__file__).open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert states(sandbox, LOCKS, LOOKS, WATCHES) == ["done", "PermissionError", "PermissionError"]
 
 
 @pytest.mark.parametrize("name", ["stat", "loadavg", "uptime", "vmstat", "interrupts", "sys/fs/inode-nr"])

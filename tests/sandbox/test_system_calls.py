@@ -10,7 +10,15 @@ from collections.abc import Sequence
 import pytest
 
 from autograde.sandbox.inside.seccomp import program_path
-from autograde.sandbox.system_calls import ALLOWED, CONDITIONS, FIRST_UNKNOWN_CALL, MISSING, NEW_NAMESPACES, Condition
+from autograde.sandbox.system_calls import (
+    ALLOWED,
+    CONDITIONS,
+    FIRST_UNKNOWN_CALL,
+    MISSING,
+    NEW_NAMESPACES,
+    PRETENDED,
+    Condition,
+)
 
 pyseccomp = pytest.importorskip("pyseccomp", reason="libseccomp knows the numbers of calls", exc_type=Exception)
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_… in linux/audit.h
@@ -61,6 +69,8 @@ def name_of(processor: str, number: int) -> str:
 def expected(name: str, number: int, arguments: Sequence[int]) -> int:
     if name in MISSING or number >= FIRST_UNKNOWN_CALL:
         return ERRNO | errno.ENOSYS
+    if name in PRETENDED and all(holds(each, arguments) for each in PRETENDED[name]):
+        return ERRNO | 0
     fits = name in BY_NAME or (name in CONDITIONS and all(holds(each, arguments) for each in CONDITIONS[name]))
     return ALLOW if fits else ERRNO | errno.EPERM
 
@@ -73,7 +83,9 @@ def holds(condition: Condition, arguments: Sequence[int]) -> bool:
 def test_every_call_gets_what_the_list_says(processor: str, program: bytes) -> None:
     """For all numbers, and for arguments on both sides of each condition, also above the half that the kernel reads."""
     firsts = 0, 1, 2, 16, 17, 40, NEW_NAMESPACES, 1 << 28, 0x11, 1 << 32
-    arguments = list(itertools.product(firsts, (0, 1, 7, 0x11A4, 0x21A4), (0, 0x11A4, 0x61A4)))
+    arguments = list(
+        itertools.product(firsts, (0, 1, 5, 6, 7, 36, 37, 38, 1026, 1030, 0x11A4, 0x21A4), (0, 0x11A4, 0x61A4))
+    )
     seen = set()
     for number in range(600):
         name = name_of(processor, number)
@@ -81,7 +93,7 @@ def test_every_call_gets_what_the_list_says(processor: str, program: bytes) -> N
             found = verdict(program, number, each, ARCHITECTURES[processor])
             assert found == expected(name, number, each), (name, number, each)
         seen.add(name)
-    assert seen >= set(MISSING)
+    assert seen >= {*MISSING, *PRETENDED}
     assert len(BY_NAME.union(CONDITIONS) - seen) <= 40, "calls that only x86-64 has"
 
 
@@ -103,6 +115,6 @@ def test_the_list_leaves_out_what_outlives_a_process_or_reaches_into_another() -
         syslog seccomp init_module finit_module kexec_load reboot settimeofday clock_settime adjtimex swapon quotactl
         inotify_init1 fanotify_init name_to_handle_at open_by_handle_at setuid setresuid setgroups capset
         personality modify_ldt iopl ioperm execveat vmsplice mbind migrate_pages move_pages acct sethostname
-        landlock_create_ruleset landlock_restrict_self lookup_dcookie nfsservctl
+        landlock_create_ruleset landlock_restrict_self lookup_dcookie nfsservctl flock
     """
     assert BY_NAME.union(CONDITIONS).isdisjoint(never.split())

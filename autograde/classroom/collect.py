@@ -16,6 +16,7 @@ Canvas's first number is the user's, `lms_user_id` on the roster.
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import stat
 import unicodedata
@@ -248,7 +249,7 @@ def _collect_student(
         return
     try:
         data = _read(opened, latest.info)
-    except (ValueError, OSError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, RuntimeError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile) as error:
         found.refused.append(f"{shown}: it cannot be unpacked: {error}.")
         return
     if other := _other_lesson(data, lesson):

@@ -1,4 +1,4 @@
-"""Derive properties from long observations in a process of its own, with limits on time and memory.
+"""Derive properties from long or costly observations in a process of its own, with limits on time and memory.
 
 Observations come from learners' code, and what is derived from them can be made to cost much more than their length.
 """
@@ -6,6 +6,7 @@ Observations come from learners' code, and what is derived from them can be made
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 import resource
@@ -13,8 +14,11 @@ import select
 import signal
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from autograde.settings import MIB
 from torchcourse.checking.result import derive
@@ -22,7 +26,7 @@ from torchcourse.model import codec
 from torchcourse.model.exercise import Case, Exercise
 from torchcourse.model.observations import Observations
 
-__all__ = ["JudgingError", "derive_in_fork"]
+__all__ = ["JudgingError", "derive_in_fork", "may_grow"]
 
 SECONDS = 10.0
 """CPU time for all long observations of one exercise on one device."""
@@ -30,6 +34,9 @@ MAX_WALL_FACTOR = 4.0
 """How many times as long it may take on a busy machine."""
 MEMORY = 2048 * MIB
 """Private memory that the process may add."""
+
+MAX_ELEMENTS = 1 << 22
+"""Elements of a tensor that is derived from others without these limits."""
 
 
 class JudgingError(RuntimeError):
@@ -67,6 +74,24 @@ def derive_in_fork(
     except codec.MalformedError:
         raise JudgingError("too much time or memory") from None
     return derived
+
+
+def may_grow(case: Case, raw: Observations) -> bool:
+    """Return whether a derivation may make a large tensor from the observed ones and the inputs.
+
+    Tensors broadcast: from the shapes (n, 1, 1), (1, n, 1) and (1, 1, n) comes one of n³ elements.
+    """
+    shapes = [shape[::-1] for shape in _shapes([*raw.values(), *case.inputs.values()])]
+    return math.prod(max(sizes) for sizes in itertools.zip_longest(*shapes, fillvalue=1)) > MAX_ELEMENTS
+
+
+def _shapes(values: Iterable[Any]) -> Iterator[tuple[int, ...]]:
+    """Yield the shapes of tensors, also of those in lists and dicts."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield tuple(value.shape)
+        elif isinstance(value, list | tuple | dict):
+            yield from _shapes(value.values() if isinstance(value, dict) else value)
 
 
 def _derive_and_send(

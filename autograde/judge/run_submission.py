@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from autograde.judge.derive_in_fork import may_grow
 from autograde.judge.oracle import MAX_REMEMBERED_LENGTH, Oracle
 from autograde.judge.submission import Submission
 from autograde.judge.syntax_error import syntax_error
@@ -46,7 +47,7 @@ class Reply:
         raw: the observations.
         data: the packed reply, or b"" if it is too long to be remembered.
         remembered: the result of an earlier reply of the same bytes; `raw` is empty then.
-        is_long: whether it is too long to be judged without limits.
+        is_long: whether it is too long, or may grow too much, to be judged without limits.
     """
 
     raw: Observations
@@ -333,7 +334,7 @@ class _DeviceRun:
             if isinstance(reply.get("seen"), dict):
                 if not remembered:
                     self._look_for_missing_names(data)
-                is_long = len(data) > MAX_REMEMBERED_LENGTH
+                is_long = len(data) > MAX_REMEMBERED_LENGTH or may_grow(part.oracle.cases[number], reply["seen"])
                 made = Reply(reply["seen"], b"" if is_long else data, remembered, is_long)
                 self._add_reply(part.exercise.name, made, job.unpacked_bytes, run)
                 continue

@@ -122,8 +122,8 @@ CONDITIONS: dict[str, tuple[Condition, ...]] = {
 """Calls that are allowed with some arguments only. The lower half of an argument counts: the kernel reads no more."""
 
 PRETENDED: dict[str, tuple[Condition, ...]] = {"flock": (), "fcntl": (Condition(1, tuple(LOCKING.values())),)}
-"""Calls that do nothing and seem to succeed: locks on files. Submissions share the files of Python and torch, and a lock
-of one could be read by another as it can be set; honest programs lock against themselves, and wait for nobody."""
+"""Calls that do nothing and seem to succeed: locks on files. Submissions share the files of Python and torch, and what
+one locks another would see. An honest program has its files to itself, and has to wait for nobody."""
 
 MISSING = ("clone3", "memfd_create", "memfd_secret", "io_uring_setup", "openat2", "futex_waitv")
 """Calls that seem not to exist (ENOSYS), so that programs take an older one, whose arguments the filter can see."""

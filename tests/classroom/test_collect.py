@@ -280,6 +280,21 @@ def test_an_archive_that_was_cut_or_damaged_loses_only_what_is_damaged(tmp_path:
         collect(made, LESSON, tmp_path / "submitted", [ADA])
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_whose_packed_bytes_are_damaged_loses_only_itself(tmp_path: Path, method: int) -> None:
+    made = tmp_path / "submissions.zip"
+    with zipfile.ZipFile(made, "w", method) as opened:
+        opened.writestr(f"lovelaceada_40001_1_{LESSON}.ipynb", bytes(range(256)))
+        opened.writestr(f"bo_40002_2_{LESSON}.ipynb", b"of bo")
+    data = bytearray(made.read_bytes())
+    begin = data.find(b".ipynb") + len(b".ipynb")
+    data[begin + 6 : begin + 30] = b"\xff" * 24
+    made.write_bytes(data)
+    found = collect(made, LESSON, tmp_path / "submitted", [ADA, BO])
+    assert found.new == ["bo"]
+    assert "cannot be unpacked" in found.refused[0]
+
+
 def test_the_command_says_that_an_archive_has_no_times(tmp_path: Path) -> None:
     path = archive(tmp_path, {f"Ada Lovelace_1_assignsubmission_file/{LESSON}.ipynb": b"of ada"})
     (tmp_path / "roster.csv").write_text("id,first_name,last_name\nada,Ada,Lovelace\n")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from autograde.judge.derive_in_fork import JudgingError, derive_in_fork
+from autograde.judge.derive_in_fork import JudgingError, derive_in_fork, may_grow
 from autograde.judge.oracle import Oracle, oracle
+from tests.support.costs import cpu_below
 from torchcourse.checking.result import derive
 from torchcourse.model.devices import CPU
 from torchcourse.model.exercise import Case, Exercise
@@ -59,6 +60,31 @@ def busy(seconds: float) -> None:
     end = time.process_time() + seconds
     while time.process_time() < end:
         pass
+
+
+@pytest.mark.parametrize(
+    ("seen", "grows"),
+    [({"a": torch.zeros(800, 1, 1), "b": [torch.zeros(800, 1), {"c": torch.zeros(800)}]}, True),
+     ({"a": torch.zeros(4000, 1), "b": torch.zeros(4000)}, True),
+     ({"a": torch.zeros(4000), "b": [torch.zeros(300), 1.0, "text"]}, False),
+     ({"a": torch.zeros(0, 4000, 1), "b": torch.zeros(4000, 0)}, False), ({}, False)],
+)  # fmt: skip
+def test_tensors_that_make_a_large_one_when_they_broadcast_are_not_derived_from_in_this_process(
+    seen: Observations, grows: bool
+) -> None:
+    assert may_grow(split().cases[0], seen) == grows
+
+
+def test_small_replies_that_make_a_large_tensor_are_judged_within_the_limits() -> None:
+    """Four tensors of 800 numbers took 5 GB and 80 seconds of the grading process."""
+    judge = oracle("14_ticket_router", "TicketRouter")
+    wanted = judge.wanted(CPU.name, 0)
+    raw = dict(judge.observed[-2, CPU.name, 0])
+    shapes = (3000, 1, 1), (1, 3000, 1), (1, 1, 3000), (1, 1, 1)
+    raw["under two padded places"] = [torch.ones(shape, dtype=torch.int8) for shape in shapes]
+    assert wanted and may_grow(judge.cases[0], raw)
+    with cpu_below(3):
+        assert not judge.long_results(CPU.name, {0: raw})[0].passed
 
 
 def test_all_long_observations_share_one_limit() -> None:

@@ -81,7 +81,7 @@ def test_small_replies_that_make_a_large_tensor_are_judged_within_the_limits() -
     wanted = judge.wanted(CPU.name, 0)
     raw = dict(judge.observed[-2, CPU.name, 0])
     shapes = (3000, 1, 1), (1, 3000, 1), (1, 1, 3000), (1, 1, 1)
-    raw["under two padded places"] = [torch.ones(shape, dtype=torch.int8) for shape in shapes]
+    raw["at two real places"] = [torch.full(shape, 3 * number, dtype=torch.int8) for number, shape in enumerate(shapes)]
     assert wanted and may_grow(judge.cases[0], raw)
     with cpu_below(3):
         assert not judge.long_results(CPU.name, {0: raw})[0].passed

@@ -30,6 +30,9 @@ COUNTERS = ("stat", "loadavg", "uptime", "vmstat", "interrupts", "softirqs", "sc
             "sys/fs/inode-state", "sys/fs/dentry-state")  # fmt: skip
 """Files of /proc that count what all programs of the machine do. They are masked: through them, a process that knows
 hidden inputs could tell them to one that runs later."""
+UNSEEN = "greenlet"
+"""A library that comes with SQLAlchemy and runs Python where profilers, and so the watch for forbidden calls, see
+nothing. Its compiled module is masked."""
 LIBRARIES = ("IPython", "matplotlib", "numpy", "sklearn", "torch", "torchvision")
 
 RANKS = "torch.nn.parallel.distributed"
@@ -92,7 +95,7 @@ class Isolation:
         gpus = [str(path) for pattern in GPU_DEVICES for path in Path("/").glob(pattern[1:])] if self.gpu else []
         devices = [arg for path in sorted(gpus) for arg in ("--dev-bind", path, path)]
         counters = [f"/proc/{name}" for name in COUNTERS if Path(f"/proc/{name}").is_file()]
-        masks = [arg for path in counters for arg in ("--ro-bind", "/dev/null", path)]
+        masks = [arg for path in [*counters, *_unseen_modules()] for arg in ("--ro-bind", "/dev/null", path)]
         return [*folders, *binds, "--proc", "/proc", *masks, "--dev", "/dev", *devices]
 
     def uid(self, number: int) -> int:
@@ -171,6 +174,13 @@ def _own_course() -> dict[str, str]:
     """Return the environment variable that names the instructor's own course, if there is one."""
     own = own_course()
     return {VARIABLE: str(own)} if own else {}
+
+
+def _unseen_modules() -> list[str]:
+    """Return the compiled modules of `UNSEEN`, where it is installed."""
+    spec = importlib.util.find_spec(UNSEEN)
+    places = (spec and spec.submodule_search_locations) or []
+    return [str(path) for place in places for path in Path(place).glob("*.so")]
 
 
 def _library_folders() -> set[str]:

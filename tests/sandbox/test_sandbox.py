@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fcntl
+import importlib.util
 import json
 import os
 import socket
@@ -137,6 +138,11 @@ def test_what_counts_for_the_whole_machine_is_masked(sandbox: Sandbox, name: str
     assert Path(f"/proc/{name}").read_text()
     assert states(sandbox, f"assert open('/proc/{name}').read() == ''")[0] in ("done", "PermissionError")
     assert states(sandbox, "import os\nassert os.cpu_count() and open('/proc/self/stat').read()") == ["done"]
+
+
+def test_a_library_that_hides_calls_from_profilers_cannot_be_loaded(sandbox: Sandbox) -> None:
+    assert importlib.util.find_spec("greenlet"), "it comes with SQLAlchemy"
+    assert states(sandbox, "import greenlet") == ["ModuleNotFoundError"]
 
 
 @pytest.mark.parametrize("path", ["solutions", "autograde/hidden", "autograde/judge/oracle.py", "tests", "notebooks"])

@@ -24,12 +24,15 @@ class WatchedTraining:
 
     Attributes:
         test: the inputs to be judged on; a run on rows of it is an evaluation.
+        classes: the width of a network's output.
     """
 
-    def __init__(self, test: Tensor) -> None:
-        self.test = test
+    def __init__(self, test: Tensor, classes: int) -> None:
+        self.test, self.classes = test, classes
         self.depth = 0
         self.evaluating = False
+        self.rows = torch.empty(0, dtype=torch.long)
+        self.guesses: list[tuple[Tensor, Tensor]] = []
         self.with_graph = 0
         self.active: set[str] = set()
         self.used: dict[int, nn.Parameter] = {}
@@ -43,6 +46,7 @@ class WatchedTraining:
         """Note the start of a module's run."""
         if self.depth == 0:
             self.evaluating = bool(inputs) and isinstance(inputs[0], Tensor) and self._is_of_test(inputs[0])
+            self.rows = self._rows_of(inputs[0]) if self.evaluating else self.rows[:0]
         self.depth += 1
         for parameter in module.parameters(recurse=False):
             self.used[id(parameter)] = parameter
@@ -52,14 +56,37 @@ class WatchedTraining:
     def after(self, _module: nn.Module, _inputs: Any, output: Any) -> None:
         """Note the end of a module's run."""
         self.depth -= 1
-        if self.depth == 0 and self.evaluating:
-            self.with_graph += isinstance(output, Tensor) and output.requires_grad
+        if self.depth or not isinstance(output, Tensor):
+            return
+        if self.evaluating:
+            self.with_graph += output.requires_grad
+        if output.dim() == 2 and output.shape[1] == self.classes:
+            self.guesses.append((self.rows, output.detach().argmax(1).cpu()))
 
     def _is_of_test(self, x: Tensor) -> bool:
         test = self.test
         if not len(x) or x.shape[1:] != test.shape[1:]:
             return False
         return bool((test.to(x.device, x.dtype) == x[:1]).flatten(1).all(1).any())
+
+    def _rows_of(self, x: Tensor) -> Tensor:
+        """Return which rows of the test inputs these are."""
+        same = (self.test[None].to(x.device, x.dtype) == x[:, None]).flatten(2).all(2)
+        return same.int().argmax(1).cpu()
+
+    def accuracy(self, labels: Tensor) -> float | None:
+        """Return how much of the test a network got right after the last step; None if it was not run on all of it.
+
+        Inputs that were changed before, such as normalised ones, are taken to be in the order of the test.
+        """
+        guess = torch.full(labels.shape, -1)
+        for rows, found in self.guesses:
+            if len(rows) == len(found):
+                guess[rows] = found
+        rest = [found for rows, found in self.guesses if len(rows) != len(found)]
+        if (guess < 0).any() and rest and sum(map(len, rest)) >= len(labels):
+            guess = torch.cat(rest)[-len(labels) :]
+        return None if (guess < 0).any() else float((guess == labels.cpu()).double().mean())
 
     def step(self, optimizer: torch.optim.Optimizer, *_: object) -> None:
         """Compare the gradients that a step uses with those that arrived since the step before."""
@@ -73,6 +100,7 @@ class WatchedTraining:
                 self.held.add(id(p))
                 self.handles.append(p.register_hook(self._arrival(id(p))))
         self.arrived.clear()
+        self.guesses.clear()
         self.steps += 1
 
     def _arrival(self, key: int) -> Any:
@@ -98,9 +126,9 @@ def _norm(tensors: list[Tensor]) -> float:
 
 
 @contextlib.contextmanager
-def watched_training(test: Tensor) -> Iterator[WatchedTraining]:
-    """Watch the training in this block."""
-    watch = WatchedTraining(test)
+def watched_training(test: Tensor, classes: int) -> Iterator[WatchedTraining]:
+    """Watch the training in this block, of a network with so many classes."""
+    watch = WatchedTraining(test, classes)
     handles = [
         global_hooks.register_module_forward_pre_hook(watch.before),
         global_hooks.register_module_forward_hook(watch.after, always_call=True),

@@ -376,8 +376,8 @@ def _backend(world_size: int) -> str:
 def _join_process_group(number: int, world_size: int, listener: socket.socket) -> TCPStore:
     """Join a process group, with the environment that torchrun would give; return the store by which ranks meet.
 
-    Rank 0 serves it on a port that was opened before the ranks were forked. A FileStore would need locks on files, which
-    the grader's sandbox does not have.
+    Rank 0 serves it on a port that was opened before the ranks were forked. A FileStore would need locks on files, and
+    the grader's sandbox has none.
     """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number)}

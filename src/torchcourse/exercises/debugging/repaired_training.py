@@ -16,6 +16,8 @@ from torchcourse.probes.whole_trainings import watched_training
 
 LEARNABLE, FALLS = 0.8, 0.45
 """From which accuracy to reach the loss has to fall, and to which share of the first; of probabilities, it cannot."""
+ALIKE = 0.05
+"""How far the accuracy may be from that of the network's outputs; a mean over unequal batches is a little off."""
 EXPECTED = {
     "empty parameter list": "no parameter is registered",
     "attribute '_parameters'": "Module.__init__() was not called",
@@ -35,7 +37,7 @@ def probe(
     real = train[0].device.type in ("cpu", "cuda")
     if good and not real:  # a simulated device is slow and computes what the CPU does
         train, test, settings["epochs"] = [t[:24] for t in train], [t[:12] for t in test], 3
-    with watched_training(test[0]) as watch:
+    with watched_training(test[0], int(train[1].max()) + 1) as watch:
         try:
             result = answer(tuple(train), tuple(test), **settings)
         except (AttributeError, IndexError, ValueError) as error:
@@ -47,7 +49,7 @@ def probe(
         return {"returned": f"{kind(result)} without the keys loss and accuracy"}
     seen = {**_of_numbers(result, settings["epochs"]), **watch.seen()}
     if good and real:
-        seen |= _of_learning(result, good, most)
+        seen |= _of_learning(result, watch.accuracy(test[1]), good, most)
     if not good:
         torch.rand(3)
         others: dict[str, dict[str, Any]] = {
@@ -77,13 +79,20 @@ def _of_numbers(result: dict[str, Any], epochs: int) -> Observations:
     return {"losses": words, "the accuracy": "a number from 0 to 1" if inside else "no number from 0 to 1"}
 
 
-def _of_learning(result: dict[str, Any], good: float, most: float) -> Observations:
-    """Return how well it has learned, against a threshold, and whether the loss fell where it can."""
+def _of_learning(result: dict[str, Any], measured: float | None, good: float, most: float) -> Observations:
+    """Return how well it has learned, against a threshold, and whether the loss fell where it can.
+
+    Args:
+        measured: what share of the test the network got right while it was judged, if it was.
+    """
     accuracy = number(result["accuracy"])
     share = accuracy if isinstance(accuracy, float) else 0.0
     verdict = "too low" if share < good else "too high" if share > most else "good"
     bound = f"{good:.0%} is within easy reach" if share < good else f"{most:.0%} is out of reach"
     seen: Observations = {"accuracy": with_detail(verdict, f"{share:.0%}, and {bound}")}
+    if verdict == "good" and (measured is None or abs(measured - share) > ALIKE):
+        told = "the network was not run on the test after the last step" if measured is None else f"{measured:.0%}"
+        seen = {"accuracy": with_detail("not the network's", f"{share:.0%} was returned; the network's: {told}")}
     losses: list[Any] = [number(loss) for loss in result["loss"]] if isinstance(result["loss"], list) else []
     if good < LEARNABLE or not losses or not all(isinstance(loss, float) for loss in losses):
         return seen

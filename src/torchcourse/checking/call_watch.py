@@ -64,8 +64,11 @@ def bare(name: str) -> str:
 
 @lru_cache(1 << 8)
 def whole_word(name: str) -> re.Pattern[str]:
-    """Return a pattern that finds the plain name of an operator in a longer one, such as `softmax` in `log_softmax`."""
-    return re.compile(rf"(^|_){re.escape(bare(name))}(_|$)")
+    """Return a pattern that finds the plain name of an operator in a longer one, such as `softmax` in `log_softmax`.
+
+    Names of operators on quantized numbers begin with a q, as in `qconv2d_pointwise`.
+    """
+    return re.compile(rf"(^|_)q?{re.escape(bare(name))}(_|$)")
 
 
 class _Functions(TorchFunctionMode):

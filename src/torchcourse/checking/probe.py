@@ -77,12 +77,13 @@ class Watched:
         return value
 
     @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Count the calls in this block as the answer's own: for the methods of an answer that is a class."""
+    def watched(self, is_backward: bool = False) -> Iterator[None]:
+        """Count the calls in this block as the answer's own: for the methods of an answer that is a class, or for the
+        backward pass of a function that it may have written itself."""
         if not self._rules:
             yield
             return
-        self._watches.append(RuleWatch(*self._rules, self.with_inputs))
+        self._watches.append(RuleWatch(*self._rules, self.with_inputs, is_backward))
         with self._watches[-1]:
             yield
 

@@ -33,10 +33,13 @@ class RuleWatch:
         on_cpu: whether the inputs are on the CPU. Elsewhere operators are not counted, and autograd has a thread of
             its own.
         with_inputs: whether to record the inputs of operators below Python, for `groups_heads`.
+        is_backward: whether this is a backward pass, in which only forbidden names count: autograd has its own threads.
     """
 
-    def __init__(self, forbids: Iterable[str], on_cpu: bool, with_inputs: bool = False) -> None:
-        self.forbids, self.on_cpu = tuple(forbids), on_cpu
+    def __init__(
+        self, forbids: Iterable[str], on_cpu: bool, with_inputs: bool = False, is_backward: bool = False
+    ) -> None:
+        self.forbids, self.on_cpu, self.is_backward = tuple(forbids), on_cpu, is_backward
         self._record, self._audit = OperatorRecord(with_inputs), Audit()
         self._is_recorded = not is_shared()
         self._calls = CallWatch(self.forbids, operators=on_cpu)
@@ -76,7 +79,8 @@ class RuleWatch:
 
     def forbidden(self) -> list[str]:
         """Return the forbidden names that were called, under any alias, or what took work out of sight."""
-        return self._calls.forbidden(self.forbids) or list(self._seen_below())[:1] or sorted(self._evasions())
+        names = self._calls.forbidden(self.forbids) or list(self._seen_below())[:1]
+        return names if names or self.is_backward else sorted(self._evasions())
 
     def _seen_below(self) -> Iterator[str]:
         """Yield forbidden names that only the record below Python shows, in operators of any longer name too."""

@@ -22,7 +22,9 @@ def probe(answer: Watched, x: Tensor, weight: Tensor, bias: Tensor | None, optio
     seen = {**look(answer(x, weight, bias, **options), x), **kept(**{n: (t, before[n]) for n, t in inputs.items()})}
     if all(torch.equal(t, before[name]) for name, t in inputs.items()):
         leaves = {name: t.requires_grad_() for name, t in inputs.items()}
-        seen |= gradients(answer(x, weight, bias, **options), **leaves)
+        output = answer(x, weight, bias, **options)
+        with answer.watched(is_backward=True):
+            seen |= gradients(output, **leaves)
     images = [_other_images(before["x"], sides) for sides in _sides(x.shape[2:], weight.shape[2:], options)]
     more = [(each, before["weight"], before.get("bias")) for each in images]
     return {**seen, "cost": costs(answer, more, **options)}
@@ -96,7 +98,7 @@ EXERCISE = Exercise(
         "bias of shape (o,) line up with the channels of (n, o, h, w)?",
     ),
     forbids=(
-        "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+        "conv", "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
         "conv_tbc", "mkldnn_convolution", "thnn_conv2d", "slow_conv2d_forward", "slow_conv_dilated2d",
         "slow_conv3d_forward", "slow_conv_dilated3d", "slow_conv_transpose2d", "slow_conv_transpose3d",
         "convolution_backward", "convolution_overrideable", "conv_depthwise3d",

@@ -40,7 +40,9 @@ def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor) -> Observations:
     if not all(torch.equal(now, then) for now, then in zip((q, k, v), before, strict=True)):
         return seen
     leaves = {name: t.requires_grad_() for name, t in zip("qkv", before, strict=True)}
-    seen |= gradients(answer(*before), **leaves)
+    output = answer(*before)
+    with answer.watched(is_backward=True):
+        seen |= gradients(output, **leaves)
     return {**seen, "uses enable_gqa": seen["uses enable_gqa"] or answer.groups_heads}
 
 

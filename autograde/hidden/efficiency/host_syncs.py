@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.efficiency.host_syncs import function_case
-from torchcourse.model.exercise import Case, Draw
+from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
     "Whatever Python writes, `if`, `float` or `.item()`, it becomes an operator in the end, and PyTorch's own tags say "
@@ -210,7 +210,9 @@ def more_cases(draw: Draw) -> list[Case]:
         "a mask of uint8",
         "two numbers",
     )
-    return [function_case(draw, name) for name in shown]
+    drawn = [shown[k] for k in draw.integers(0, len(shown), draw.size(2, 4)).tolist()]
+    together = case("several, one after the other", function=drawn, x=draw.normal(draw.size(3, 4), 5) + 1)
+    return [*(function_case(draw, name) for name in shown), together]
 
 
 # Right answers unlike the reference

@@ -157,10 +157,12 @@ STEPS = {
 """Lines of which functions are drawn."""
 
 
-def function_of(steps: Sequence[str]) -> Callable[[Tensor], Tensor]:
-    """Return a function of one tensor x with these lines of `STEPS`, so that no answer knows it by its name."""
+def function_of(case: str | Sequence[str]) -> Callable[..., Any]:
+    """Return one of `FUNCTIONS`, or a function of x with these lines of `STEPS`, which no answer knows by its name."""
+    if isinstance(case, str):
+        return FUNCTIONS[case]
     names: dict[str, Any] = {"torch": torch}
-    exec("\n    ".join(["def function(x):", *(STEPS[step] for step in steps), "return x"]), names)
+    exec("\n    ".join(["def function(x):", *(STEPS[step] for step in case), "return x"]), names)
     function: Callable[[Tensor], Tensor] = names["function"]
     return function
 

@@ -7,12 +7,12 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import COMPILER, FUNCTIONS, as_count, fresh_dynamo, function_of
+from torchcourse.probes.compilers import COMPILER, as_count, fresh_dynamo, function_of
 
 
 def probe(answer: Watched, function: str | list[str], args: list[Tensor], calls: int) -> Observations:
     """Count the graphs of a function, known by its name or its steps, several times in a row."""
-    fn = FUNCTIONS[function] if isinstance(function, str) else function_of(function)
+    fn = function_of(function)
     with fresh_dynamo(recompile_limit=3):  # not 8, so that an answer that never resets shows after four calls
         counts = [as_count(answer.answer(fn, *args)) for _ in range(calls)]
     return {"first answer": counts[0], "later answers": counts[1:]}

@@ -7,14 +7,14 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.compilers import COMPILER, FUNCTIONS, fresh_dynamo
+from torchcourse.probes.compilers import COMPILER, fresh_dynamo, function_of
 from torchcourse.probes.observe import kind
 
 
-def probe(answer: Watched, function: str, args: list[Tensor]) -> Observations:
+def probe(answer: Watched, function: str | list[str], args: list[Tensor]) -> Observations:
     """Ask for the operators that a function runs."""
     with fresh_dynamo():
-        found = answer.answer(FUNCTIONS[function], *args)
+        found = answer.answer(function_of(function), *args)
     if not isinstance(found, list):
         return {"returned": kind(found)}
     return {"operators": [name if isinstance(name, str) else kind(name) for name in found]}

@@ -107,9 +107,14 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
 }  # fmt: skip
 
 
-def probe(answer: Watched, function: str, x: Tensor) -> Observations:
-    """Observe the number of waits in one of `FUNCTIONS`."""
-    return {"result": as_count(answer.answer(FUNCTIONS[function], x))}
+def probe(answer: Watched, function: str | list[str], x: Tensor) -> Observations:
+    """Observe the number of waits in one of `FUNCTIONS`, or in several, one after the other."""
+    names = [function] if isinstance(function, str) else function
+
+    def one_after_another(x: Tensor) -> list[Any]:
+        return [FUNCTIONS[name](x) for name in names]
+
+    return {"result": as_count(answer.answer(FUNCTIONS[names[0]] if len(names) == 1 else one_after_another, x))}
 
 
 def function_case(draw: Draw, function: str) -> Case:

@@ -24,10 +24,10 @@ class WatchedTraining:
 
     Attributes:
         test: the inputs to be judged on; a run on rows of it is an evaluation.
-        classes: the width of a network's output.
+        classes: the width of a network's output; 0 where `accuracy` is not asked for.
     """
 
-    def __init__(self, test: Tensor, classes: int) -> None:
+    def __init__(self, test: Tensor, classes: int = 0) -> None:
         self.test, self.classes = test, classes
         self.depth = 0
         self.evaluating = False

@@ -104,9 +104,10 @@ def halves_meet_in(which: Callable[[torch.dtype, torch.dtype], torch.dtype]) -> 
 
 
 def uint8_widens_all(a: torch.dtype, b: torch.dtype) -> torch.dtype:
-    wider = {torch.int8: torch.int16, torch.int16: torch.int32, torch.int32: torch.int64, torch.int64: torch.int64}
-    signed = {a, b} - {torch.uint8}
-    return wider.get(*signed, common(a, b)) if len(signed) == 1 and torch.uint8 in (a, b) else common(a, b)
+    if a == b or torch.uint8 not in (a, b) or category(a) != category(b):
+        return common(a, b)
+    place = WHOLE.index(b if a == torch.uint8 else a)
+    return WHOLE[min(place + 1, len(WHOLE) - 1)]
 
 
 def flags_are_integers(a: Operand, b: Operand) -> torch.dtype:

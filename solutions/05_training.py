@@ -236,9 +236,9 @@ print(
 # %% [markdown]
 # ### Exercise: evaluate
 #
-# Write `evaluate(model, loader, loss_fn, device)`: a dict with `loss` and `accuracy`, both averaged over samples. The
-# loader gives CPU batches `(x, y)`; the model is on `device`; `loss_fn` gives a batch's mean. Build no graph,
-# evaluate in evaluation mode, and leave the model in the mode in which you found it.
+# Write `evaluate(model, loader, loss_fn, device)`: a dict with `loss` and `accuracy`, both averaged over the
+# samples that the loader gives. It gives CPU batches `(x, y)`; the model is on `device`; `loss_fn` gives a batch's
+# mean. Build no graph, evaluate in evaluation mode, and leave the model in the mode in which you found it.
 #
 # ```
 # # two batches, one of 2 examples and one of 1; two of the three are right

@@ -70,8 +70,8 @@ def first_operand_decides(op: str, dtypes: Dtypes, device_type: str) -> torch.dt
 
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
-    Mistake("everything-is-half", everything_is_half, RUN + "autocast narrows products and leaves most operations as "
-            "they are.", SECTION),
+    Mistake("everything-is-half", everything_is_half, RUN + "autocast narrows matrix products and convolutions, and "
+            "leaves most operations as they are.", SECTION),
     Mistake("everything-is-half", half_unless_listed, RUN + "an operation on no list is not narrowed.", SECTION),
     Mistake("same-list-on-every-device", partial(result, on_cpu=CUDA), RUN + "the CPU's list of wide operations is "
             "shorter than CUDA's.", SECTION),
@@ -85,11 +85,12 @@ MISTAKES = [
             SECTION),
     Mistake("nothing-changes", nothing_changes, RUN + "autocast overrules the dtypes of its listed operations.",
             SECTION),
-    Mistake("products-promote", products_promote, RUN + "a product casts both operands to bfloat16 first.", SECTION),
+    Mistake("products-promote", products_promote, RUN + "a matrix product casts both operands to "
+            "bfloat16 first.", SECTION),
     Mistake("means-are-sums", partial(result, on_cuda=CUDA | {"mean"}), RUN + "sum is on CUDA's list, and mean is "
             "not.", SECTION),
-    Mistake("relu-is-a-layer", partial(result, narrow=PRODUCTS | {"relu", "mean"}), RUN + "only products and "
-            "convolutions are narrowed.", SECTION),
+    Mistake("relu-is-a-layer", partial(result, narrow=PRODUCTS | {"relu", "mean"}), RUN + "only matrix "
+            "products and convolutions are narrowed.", SECTION),
 ]  # fmt: skip
 
 

@@ -65,6 +65,10 @@ def only_one_is_special(sizes: list[int]) -> int:
     return right([size or 2 for size in sizes])
 
 
+def only_zero_is_special(sizes: list[int]) -> int:
+    return right([99 if size == 1 else size for size in sizes])
+
+
 def recompilations(sizes: list[int]) -> int:
     return max(right(sizes) - 1, 0)
 
@@ -95,6 +99,10 @@ def first_size_is_forgotten(sizes: list[int]) -> int:
     return count
 
 
+def special_at_each_call(sizes: list[int]) -> int:
+    return right(sizes) + sum(size <= 1 for size in sizes) - len(special(sizes))
+
+
 def special_again_and_again(sizes: list[int]) -> int:
     again = sum(size <= 1 for size, _ in groupby(sizes)) - len(special(sizes))
     return right(sizes) + again
@@ -114,6 +122,8 @@ MISTAKES = [
             "stays, whatever comes in between.", SECTION),
     Mistake("special-sizes-are-forgotten", special_again_and_again, RUN + "what was compiled for 0 or for 1 stays, and "
             "is not compiled again when that size comes back.", SECTION),
+    Mistake("special-sizes-are-forgotten", special_at_each_call, RUN + "what was compiled for 0 or for 1 stays, and "
+            "is not compiled again when that size comes back.", SECTION),
     Mistake("dynamic-at-once", dynamic_at_once, RUN + "by default the first size is taken as fixed.", SECTION),
     Mistake("always-fixed-first", always_fixed_first, RUN + "after a size of 0 or 1 the compiler knows that the "
             "dimension varies.", SECTION),
@@ -121,6 +131,7 @@ MISTAKES = [
     Mistake("recompilations-only", recompilations_together, RUN + "the first compilation counts as well, and 0 and 1 "
             "have one each.", SECTION),
     Mistake("zero-is-ordinary", only_one_is_special, RUN + "0 has a compilation of its own, like 1.", SECTION),
+    Mistake("one-is-ordinary", only_zero_is_special, RUN + "1 has a compilation of its own, like 0.", SECTION),
     Mistake("zero-and-one-together", zero_and_one_together, RUN + "0 and 1 have a compilation each.", SECTION),
     Mistake("variable-holds-for-one", special_only_when_first, RUN + "the variable compilation holds from size 2 "
             "on.", SECTION),

@@ -87,6 +87,10 @@ def signs(values: Values) -> Values:
     return [math.copysign(1.0, value) if value else 0.0 for value in values]
 
 
+def signs_of_zeros_too(values: Values) -> Values:
+    return [math.copysign(1.0, value) for value in values]
+
+
 def by_the_squared_norm(values: Values) -> Values:
     square = sum(value * value for value in values)
     return [value / square if square else 0.0 for value in values]
@@ -123,6 +127,8 @@ MISTAKES = [
         norm=plain_division),
     one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
         SECTION, norm=signs),
+    one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
+        SECTION, norm=signs_of_zeros_too),
     one("norm-loses-the-sign", by_kind, RUN + "a negative entry has a negative gradient: the norm falls as it grows "
         "towards zero.", SECTION, norm=without_signs),
     one("norm-divides-twice", by_kind, RUN + "an entry is divided by the norm, not by its square.", SECTION,

@@ -33,6 +33,10 @@ def by_kind(
     return {place: [name for name, kind in attributes if kind in kinds] for place, kinds in places.items()}
 
 
+def without_empty_lists(attributes: Attributes) -> dict[str, list[str]]:
+    return {place: names for place, names in by_kind(attributes).items() if names}
+
+
 LIST = {"list of modules"}
 NON_PERSISTENT = {"non-persistent buffer"}
 SAID = "With `{run}`, PyTorch {said}: "
@@ -43,6 +47,8 @@ MISTAKES = [
         moved=MOVED | LIST),
     one("buffer-is-parameter", by_kind, SAID + "a buffer is not trained (you predict {got}).", SECTION,
         parameters=TRAINED | {"buffer"} | NON_PERSISTENT),
+    one("buffer-is-parameter", by_kind, SAID + "a buffer is not trained (you predict {got}).", SECTION,
+        parameters=TRAINED | {"buffer"}),
     one("non-persistent-is-saved", by_kind, SAID + "`persistent=False` leaves it out of the `state_dict` (you predict "
         "{got}).", SECTION, state_dict=MOVED),
     one("tensor-moves", by_kind, SAID + "a plain tensor is unknown to the module (you predict {got}).", SECTION,
@@ -59,6 +65,8 @@ MISTAKES = [
         moved=MOVED - {"ModuleList"}),
     one("only-own-parameters", by_kind, SAID + "`parameters` goes through modules in the module (you predict {got}).",
         SECTION, parameters=TRAINED - {"module", "ModuleList"}),
+    one("empty-lists-left-out", without_empty_lists, 'In the case "{case}" the dict has no `{what}` where {want} is '
+        "wanted: it has all three lists, also where one has no name in it.", SECTION),
 ]  # fmt: skip
 
 

@@ -98,8 +98,22 @@ def scalar_as_number(a: Operand, b: Operand) -> torch.dtype:
     return result(own(a), own(b))
 
 
-def halves_meet_in_the_first(a: torch.dtype, b: torch.dtype) -> torch.dtype:
-    return torch.bfloat16 if {a, b} == {torch.float16, torch.bfloat16} else common(a, b)
+def halves_meet_in(which: Callable[[torch.dtype, torch.dtype], torch.dtype]) -> Callable[..., torch.dtype]:
+    """Return a rule by which `which` chooses one of two half floats."""
+    return lambda a, b: which(a, b) if {a, b} == {torch.float16, torch.bfloat16} else common(a, b)
+
+
+def uint8_widens_all(a: torch.dtype, b: torch.dtype) -> torch.dtype:
+    if a == b or torch.uint8 not in (a, b) or category(a) != category(b):
+        return common(a, b)
+    place = WHOLE.index(b if a == torch.uint8 else a)
+    return WHOLE[min(place + 1, len(WHOLE) - 1)]
+
+
+def flags_are_integers(a: Operand, b: Operand) -> torch.dtype:
+    (low, lower), (high, higher) = sorted((a, b), key=lambda operand: RANKS[operand[0]])
+    same = RANKS[low] < RANKS[high] and lower.is_floating_point == higher.is_floating_point
+    return higher if same else result(a, b)
 
 
 def signs_meet_in_uint8(a: torch.dtype, b: torch.dtype) -> torch.dtype:
@@ -141,14 +155,20 @@ MISTAKES = [
             "float takes the default.", SECTION),
     Mistake("python-float-is-double", partial(result, python_float=torch.float64), RUN + "a Python float becomes the "
             "default dtype, float32, and not float64.", SECTION),
-    Mistake("halves-stay-half", partial(result, meet=halves_meet_in_the_first), RUN + "neither half float holds the "
-            "other's numbers.", SECTION),
+    *(Mistake("halves-stay-half", partial(result, meet=halves_meet_in(which)), RUN + "neither half float holds the "
+              "other's numbers.", SECTION) for which in (
+        lambda a, b: torch.bfloat16, lambda a, b: torch.float16, lambda a, b: a, lambda a, b: b,
+    )),
     Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_uint8), RUN + "no 8 bits hold both -128 and "
             "255.", SECTION),
     Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_int8), RUN + "no 8 bits hold both -128 and "
             "255.", SECTION),
     Mistake("int16-for-uint8", partial(result, meet=signs_always_meet_in_int16), RUN + "int16 is the third dtype only "
             "for uint8 and int8; a wider signed integer holds all numbers of uint8 itself.", SECTION),
+    Mistake("uint8-widens-all", partial(result, meet=uint8_widens_all), RUN + "int16 and wider integers hold all "
+            "numbers of uint8 as they are.", SECTION),
+    Mistake("flag-is-an-integer", flags_are_integers, RUN + "bool is a category of its own, below the integers, so "
+            "an integer of lower rank still changes it.", SECTION),
     Mistake("lower-rank-never-counts", first_wins, RUN + "a lower rank still counts if its category is higher.",
             SECTION),
 ]  # fmt: skip

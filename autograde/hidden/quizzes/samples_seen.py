@@ -26,11 +26,14 @@ class Count:
 
     def __call__(self, n: int, batch_size: int, *, workers: int, iterable: bool, sharded: bool, drop_last: bool) -> int:
         readers = max(workers, 1) if self.duplicates(iterable) else 1
-        read = self.parts(n, readers) if sharded and iterable else [n] * readers
+        read = self.parts(n, readers) if sharded and iterable else [n] * self.copies(readers)
         return self.total(read, batch_size) if drop_last else sum(read)
 
     def duplicates(self, iterable: bool) -> bool:
         return iterable
+
+    def copies(self, readers: int) -> int:
+        return readers
 
     def parts(self, n: int, readers: int) -> list[int]:
         return [len(range(reader, n, readers)) for reader in range(readers)]
@@ -76,6 +79,11 @@ class DropsNothing(Count):
         return sum(read)
 
 
+class DropsTheWrongWayRound(Count):
+    def __call__(self, n: int, batch_size: int, *, drop_last: bool, **options: Any) -> int:
+        return super().__call__(n, batch_size, drop_last=not drop_last, **options)
+
+
 class ShardingDoesNothing(Count):
     def parts(self, n: int, readers: int) -> list[int]:
         return [n] * readers
@@ -84,6 +92,31 @@ class ShardingDoesNothing(Count):
 class EqualShares(Count):
     def parts(self, n: int, readers: int) -> list[int]:
         return [n // readers] * readers
+
+
+class LastShardTakesTheRest(Count):
+    def parts(self, n: int, readers: int) -> list[int]:
+        return [n // readers] * (readers - 1) + [n // readers + n % readers]
+
+
+class ShardsAreStretches(Count):
+    def parts(self, n: int, readers: int) -> list[int]:
+        size = -(-n // readers)
+        return [len(range(n)[reader * size : (reader + 1) * size]) for reader in range(readers)]
+
+
+class MainProcessReadsToo(Count):
+    def __call__(self, n: int, batch_size: int, **options: Any) -> int:
+        self.more = int(options["workers"] > 0 and options["iterable"])
+        return super().__call__(n, batch_size, **options)
+
+    def copies(self, readers: int) -> int:
+        return readers + self.more
+
+
+class CountsWholeBatches(Count):
+    def total(self, read: list[int], batch_size: int) -> int:
+        return sum(part // batch_size for part in read)
 
 
 class CountsBatches(Count):
@@ -103,6 +136,10 @@ class TimesWorkers(Count):
 
 
 RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
+STRETCHES = (
+    "worker k of w takes every w-th sample, so no shard has more than one sample more than another. Shards that are "
+    "stretches of the stream may differ by more."
+)
 MISTAKES = [
     Mistake("workers-do-not-multiply", WorkersDoNotMultiply(), RUN + "each worker runs `__iter__` of its own copy.",
             SECTION),
@@ -118,11 +155,18 @@ MISTAKES = [
             SECTION),
     Mistake("drops-nothing", DropsNothing(), RUN + "`drop_last` leaves out the samples of an incomplete batch.",
             SECTION),
+    Mistake("drops-the-wrong-way-round", DropsTheWrongWayRound(), RUN + "an incomplete batch is left out if "
+            "`drop_last` is True, and yielded if it is False.", SECTION),
     Mistake("sharding-does-nothing", ShardingDoesNothing(), RUN + "a sharded stream gives each worker a part.",
             SECTION),
     Mistake("shares-are-equal", EqualShares(), RUN + "where the number of workers does not divide n, the first ones "
             "read one more.", SECTION),
+    Mistake("contiguous-shards", LastShardTakesTheRest(), RUN + STRETCHES, SECTION),
+    Mistake("contiguous-shards", ShardsAreStretches(), RUN + STRETCHES, SECTION),
+    Mistake("main-process-reads-too", MainProcessReadsToo(), RUN + "the main process reads nothing where there are "
+            "workers, so there are as many copies of the stream as workers.", SECTION),
     Mistake("counts-batches", CountsBatches(), RUN + "samples are asked, not batches.", SECTION),
+    Mistake("counts-batches", CountsWholeBatches(), RUN + "samples are asked, not batches.", SECTION),
     Mistake("no-worker-reads-nothing", NoWorkerNoReader(), RUN + "without workers the main process reads.", SECTION),
     Mistake("no-worker-reads-nothing", TimesWorkers(), RUN + "without workers the main process reads.", SECTION),
 ]  # fmt: skip

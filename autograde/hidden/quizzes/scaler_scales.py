@@ -108,6 +108,11 @@ class NeverBelowOne(Scales):
         self.scale, self.count = max(self.scale / 2, 1.0), 0
 
 
+class HalvesToWholeNumbers(Scales):
+    def bad(self) -> None:
+        self.scale, self.count = self.scale // 2, 0
+
+
 class CounterSurvivesGrowth(Scales):
     def good(self, interval: int) -> None:
         self.count += 1
@@ -148,6 +153,10 @@ def before_each_update(finite: list[bool], *, scale: float, interval: int) -> li
     return [scale, *Scales()(finite, scale=scale, interval=interval)][: len(finite)]
 
 
+def with_the_first_scale(finite: list[bool], *, scale: float, interval: int) -> list[float]:
+    return [scale, *Scales()(finite, scale=scale, interval=interval)]
+
+
 RUN = "PyTorch runs `{run}` and {said}; you predict {guess} there: "
 MISTAKES = [
     Mistake("grows-every-step", GrowsEveryStep(), RUN + "it grows after so many good steps in a row, not after "
@@ -168,6 +177,7 @@ MISTAKES = [
     Mistake("halves-after-the-interval", HalvesAfterTheInterval(), RUN + "the interval counts good steps; each "
             "overflow halves the scale at once.", SECTION),
     Mistake("never-below-one", NeverBelowOne(), RUN + "nothing stops the scale at 1.", SECTION),
+    Mistake("halves-to-whole-numbers", HalvesToWholeNumbers(), RUN + "half of 1 is 0.5; `//` rounds down.", SECTION),
     Mistake("counter-survives-growth", CounterSurvivesGrowth(), RUN + "the count begins again after growing.",
             SECTION),
     Mistake("grows-one-late", GrowsOneLate(), RUN + "it grows with the last step of the interval, not with the next "
@@ -175,6 +185,9 @@ MISTAKES = [
     Mistake("never-grows", NeverGrows(), RUN + "good steps in a row double the scale.", SECTION),
     Mistake("scale-before-update", before_each_update, RUN + "the scale after each step is asked, as `update` leaves "
             "it.", SECTION),
+    Mistake("with-the-first-scale", with_the_first_scale, 'In the case "{case}" you predict {got} where {want} is '
+            "wanted: the list has one scale for each step, the one after it. The scale before the first step is not "
+            "among them.", SECTION),
 ]  # fmt: skip
 
 

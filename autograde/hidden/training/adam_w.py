@@ -45,9 +45,12 @@ class AdamW(torch.optim.Optimizer):
         loss = self.called(closure)
         for group in self.groups():
             for p in group["params"]:
-                if p.grad is not None:
+                if self.takes_part(p):
                     self.update(p, group)
         return loss
+
+    def takes_part(self, p: Any) -> bool:
+        return p.grad is not None
 
     def called(self, closure: Any) -> Any:
         if closure is None:
@@ -93,6 +96,14 @@ class AdamW(torch.optim.Optimizer):
     def move(self, p: Tensor, step: Tensor, lr: float, decay: float) -> None:
         p.mul_(1 - lr * decay)
         p.sub_(step)
+
+
+class ZeroForNone(AdamW):
+    def takes_part(self, p: Any) -> bool:
+        return True
+
+    def gradient(self, p: Any, _decay: float) -> Any:
+        return torch.zeros_like(p) if p.grad is None else p.grad
 
 
 class OverwritesGradients(AdamW):
@@ -177,9 +188,11 @@ MISTAKES = [
     Mistake("no-bias-correction", override(AdamW, corrections=lambda self, c1, c2: (1, c2)), ONE_CORRECTED, OPTIMIZERS),
     Mistake("no-bias-correction", override(AdamW, start=lambda self, g: (g.clone(), g**2)), VALUE + "the averages were "
             "started from the first gradient; they start at zero.", OPTIMIZERS),
-    Mistake("eps-inside-root", override(AdamW, below=lambda self, square, c2, eps: (square / c2 + eps).sqrt()), VALUE
-            + "eps was added to the square before the root; it belongs to the root itself, where it is far smaller in "
-            "effect.", OPTIMIZERS),
+    *(Mistake("eps-inside-root", override(AdamW, below=below), VALUE + "eps was added to the square before the root; "
+              "it belongs to the root itself, where it is far smaller in effect.", OPTIMIZERS) for below in (
+        lambda self, square, c2, eps: (square / c2 + eps).sqrt(),
+        lambda self, square, c2, eps: ((square + eps) / c2).sqrt(),
+    )),
     Mistake("eps-before-correction",
             override(AdamW, below=lambda self, square, c2, eps: (square.sqrt() + eps) / c2**0.5), VALUE + "eps "
             "was added before the second average was corrected, and so was corrected along with it.",
@@ -199,6 +212,8 @@ MISTAKES = [
             OPTIMIZERS),
     Mistake("ignores-parameter-groups", override(AdamW, groups=lambda self: self.param_groups[:1]), VALUE + "only the "
             "first group was updated.", OPTIMIZERS),
+    Mistake("zero-for-a-missing-gradient", ZeroForNone, VALUE + "a parameter without a gradient was moved as if it had "
+            "one of zeros, by the decay and by what its averages held. It is skipped.", OPTIMIZERS),
     Mistake("stops-at-a-missing-gradient", StopsAtNone, VALUE + "a parameter without a gradient is skipped, and those "
             "after it are not.", OPTIMIZERS),
     Mistake("one-count-for-all", CountsForTheGroup, VALUE + "one count of steps served the whole group. A parameter "

@@ -64,6 +64,16 @@ def with_eps(eps: float) -> Callable[[Tensor, Tensor], Tensor]:
     return loss
 
 
+def picked_before_the_logarithm(shares: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a loss that looks up the probability of the label first, and then takes its logarithm."""
+    return lambda logits, labels: -shares(logits).gather(1, labels[:, None]).log().mean()
+
+
+def of_clamped(bound: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a loss that is right, but of logits that were cut to a range."""
+    return lambda logits, labels: cross_entropy(logits.clamp(-bound, bound), labels)
+
+
 def mean_of_the_table(logits: Tensor, labels: Tensor) -> Tensor:
     return -(logs_of(logits) * F.one_hot(labels, logits.shape[1])).mean()
 
@@ -89,6 +99,11 @@ MISTAKES = [
     Mistake("overflow", naive, OVERFLOW, LOSSES),
     Mistake("overflow", naive_logsumexp, OVERFLOW, LOSSES),
     Mistake("overflow", lambda logits, labels: at_labels(logits.softmax(1).log(), labels).mean(), OVERFLOW, LOSSES),
+    Mistake("overflow", picked_before_the_logarithm(lambda logits: logits.softmax(1)), OVERFLOW, LOSSES),
+    Mistake("overflow", picked_before_the_logarithm(lambda logits: logits.exp() / logits.exp().sum(1, keepdim=True)),
+            OVERFLOW, LOSSES),
+    *(Mistake("clamps-the-logits", of_clamped(bound), VALUE + "the logits were cut to a range. That keeps exponentials "
+              "finite, but the loss and its gradient are those of other logits.", LOSSES) for bound in (20, 50, 80)),
     *(Mistake("eps-in-the-logarithm", with_eps(eps), EPS, LOSSES) for eps in (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)),
     Mistake("eps-in-the-logarithm",
             lambda logits, labels: at_labels(logits.softmax(1).clamp(min=1e-7).log(), labels).mean(), EPS, LOSSES),

@@ -87,6 +87,19 @@ class StopsForGood(EarlyStopping):
         return self.stopped
 
 
+class StartsAnew(EarlyStopping):
+    def update(self, metric: float, model: nn.Module) -> bool:
+        stop = super().update(metric, model)
+        self.waited = 0 if stop else self.waited
+        return stop
+
+
+class StopsAtOneNumber(EarlyStopping):
+    def update(self, metric: float, model: nn.Module) -> bool:
+        super().update(metric, model)
+        return self.waited == self.patience
+
+
 class HigherIsBetter(EarlyStopping):
     best = -math.inf
 
@@ -133,6 +146,8 @@ MISTAKES = [
     Mistake("patience-never-renewed", override(EarlyStopping, waiting_after_a_gain=lambda self: self.waited), STOPS
             + "after an improvement the counting starts anew; only updates in a row count.", STOPPING),
     Mistake("stops-for-good", StopsForGood, WEIGHTS + "an improvement after a stop makes it False again.", STOPPING),
+    *(Mistake("says-stop-once", program, WEIGHTS + "after the first True, it goes on returning True until an update "
+              "brings an improvement.", STOPPING) for program in (StartsAnew, StopsAtOneNumber)),
     Mistake("min-delta-ignored", override(EarlyStopping, better=lambda self, metric: metric < self.best), STOPS + "a "
             "gain smaller than min_delta = {min_delta} is not an improvement.", STOPPING),
     Mistake("equal-counts-as-better",

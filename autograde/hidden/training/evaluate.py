@@ -99,6 +99,26 @@ class LastBatchOnly(Evaluate):
         return right[-1] / sizes[-1]
 
 
+class DividesByTheDataset(Evaluate):
+    def __call__(self, model: Any, loader: Any, loss_fn: Any, device: Any) -> dict[str, float]:
+        self.all = len(loader.dataset)
+        return super().__call__(model, loader, loss_fn, device)
+
+    def loss(self, losses: list[float], sizes: list[int]) -> float:
+        return summed(losses, sizes) / self.all
+
+    def accuracy(self, right: list[int], sizes: list[int]) -> float:
+        return sum(right) / self.all
+
+
+class CountsFullBatches(Evaluate):
+    def loss(self, losses: list[float], sizes: list[int]) -> float:
+        return summed(losses, sizes) / (len(sizes) * sizes[0])
+
+    def accuracy(self, right: list[int], sizes: list[int]) -> float:
+        return sum(right) / (len(sizes) * sizes[0])
+
+
 TRAIN_MODE = (
     "The model ran in {ran} where {should_run} is wanted: dropout and batch norm behave otherwise there, and what is "
     "measured is not the model that will be used."
@@ -132,6 +152,10 @@ MISTAKES = [
             + "that is how many were right, where their share is wanted.", EVALUATING),
     Mistake("percent-not-fraction", evaluating(accuracy=lambda self, right, sizes: 100 * sum(right) / sum(sizes)), VALUE
             + "an accuracy is a fraction here, from 0 to 1.", EVALUATING),
+    Mistake("divides-by-the-dataset", DividesByTheDataset(), VALUE + "the sum was divided by the size of the dataset. "
+            "This loader drops its last batch and gives fewer samples: add up the sizes of the batches.", EVALUATING),
+    Mistake("counts-full-batches", CountsFullBatches(), VALUE + "the sum was divided by the number of batches times "
+            "the size of one. The last one may be smaller: add up the sizes of the batches.", EVALUATING),
     Mistake("last-batch-only", LastBatchOnly(), VALUE + "only the last batch was kept.", EVALUATING),
     Mistake("batch-not-moved", evaluating(moved=lambda self, x, y, device: (x, y)), MIXED, DEVICES),
     Mistake("batch-not-moved", evaluating(moved=lambda self, x, y, device: (x.to(device), y)), MIXED, DEVICES),

@@ -61,6 +61,8 @@ class Fit:
             history["val_accuracy"].append(accuracy)
             if self.better(loss, best) or epoch == 0:
                 best, weights = loss, copy.deepcopy(model.state_dict())
+            if self.stops(history["val_loss"]):
+                break
         self.restore(model, weights)
         return self.returned(history)
 
@@ -106,6 +108,9 @@ class Fit:
 
     def better(self, loss: float, best: float) -> bool:
         return loss < best
+
+    def stops(self, losses: list[float]) -> bool:
+        return False
 
     def restore(self, model: Any, weights: Any) -> None:
         model.load_state_dict(weights)
@@ -249,6 +254,9 @@ MISTAKES = [
     Mistake("history-incomplete",
             fitting(returned=lambda self, history: {key: values[-1] for key, values in history.items()}),
             "The history has {got}, and should have {want}: a list for each, with one entry an epoch.", CAPSTONE),
+    Mistake("stops-early", fitting(stops=lambda self, losses: min(losses) < min(losses[-5:])), "The history has {got}, "
+            "and should have {want}: training ended early, when the validation loss no longer fell. It goes on for all "
+            "epochs, and only the weights go back to the best one.", CAPSTONE),
     Mistake("returns-nothing", fitting(returned=lambda self, history: None), "A history is wanted, and what came back "
             "is {returned}.", CAPSTONE),
 ]  # fmt: skip

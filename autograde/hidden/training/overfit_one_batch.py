@@ -120,7 +120,7 @@ MISTAKES = [
             "where {want} is wanted: a list of Python floats.", ONE_BATCH),
     Mistake("one-step-more", one_step_more, VALUE + "the loop ran once too often.", ONE_BATCH),
     Mistake("never-differentiates", never_differentiated, VALUE + "the loss stays where it is. Either no gradient was "
-            "computed, or it was cleared before the step.", ONE_BATCH),
+            "computed, or it was cleared before the step, or it went to a copy of the model.", ONE_BATCH),
     Mistake("never-steps", never_stepped, VALUE + "the optimizer never made a step, so the loss stays where it is.",
             ONE_BATCH),
     Mistake("stops-when-small", stops_when_small, 'In the case "{case}", `{what}` came out as {got} where {want} is '

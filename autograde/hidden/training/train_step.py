@@ -128,7 +128,8 @@ MISTAKES = [
     Mistake("calls-forward-directly", forward_directly, "The hooks of the model {got}, and they should have run: "
             "`model(x)` runs them, `model.forward(x)` goes past them.", LOOP),
     Mistake("eval-mode", in_eval_mode, MODE + "dropout does nothing there, and batch norm learns no statistics.", LOOP),
-    Mistake("eval-mode", in_the_mode_it_came, MODE + "it came so, and the step did not change it.", LOOP),
+    Mistake("eval-mode", in_the_mode_it_came, MODE + "it came so, and the step did not change that, or only "
+            "in the outermost module; `model.train()` changes all modules in it.", LOOP),
     Mistake("gradients-cleared-before-step", cleared_before_the_step, VALUE + "the gradients were forgotten between "
             "`backward` and `step`, so nothing was learned from them.", LOOP),
     Mistake("never-steps", never_steps, STEPS + "gradients alone change no parameter.", LOOP),

@@ -92,6 +92,10 @@ def cases(draw: Draw) -> list[Case]:
         loaded("a stream, no workers, sharded", n, size, sharded=True),
         loaded("a stream, two workers, last batches dropped", n, size, 2, drop=True),
         loaded("a stream, three workers, sharded, last batches dropped", n, size, 3, sharded=True, drop=True),
+        loaded("a stream, four workers, sharded, one short of a batch each", 4 * size - 1, size, 4, sharded=True,
+               drop=True),
+        loaded("a stream, four workers, sharded, one more than a batch each", 4 * size + 1, size, 4, sharded=True,
+               drop=True),
         loaded("fewer samples than a batch", size - 1, size, drop=True),
         loaded("shards smaller than a batch", size + 1, size, 2, sharded=True, drop=True),
     ]  # fmt: skip

@@ -66,9 +66,10 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     runs = [(good, len(list(run))) for good, run in groupby(inputs["finite"][: place + 1])]
     steps = ", ".join(f"{count} {'finite' if good else 'overflowing'}" for good, count in runs)
     run = f"GradScaler('cpu', init_scale={inputs['scale']:g}, growth_interval={inputs['interval']})"
-    scale = f"{scales[place]:g}" if place < len(scales) else "no more"
+    many = f"takes {len(scales)} step{'s' * (len(scales) != 1)}, each with one scale"
     guess = f"{predicted[place]:g}" if place < len(predicted) and isinstance(predicted[place], float) else "nothing"
-    return {"run": run, "said": f"after steps that are {steps or 'none'} has the scale {scale}", "guess": guess}
+    said = f"after steps that are {steps} has the scale {scales[place]:g}" if place < len(scales) else many
+    return {"run": run, "said": said, "guess": guess}
 
 
 EXERCISE = Exercise(

@@ -35,12 +35,14 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("too large", gradients=gradients(3.0), max_norm=1.0, generator=False),
         case("small enough", gradients=gradients(0.01), max_norm=2.0, generator=False),
+        case("many small entries", gradients=[draw.uniform(0.1, 0.9, 5, 4), draw.uniform(-0.9, -0.1, 3)], max_norm=1.0,
+             generator=False),
         case("a parameter without gradient", gradients=[*gradients(), None], max_norm=0.5, generator=False),
         case("as model.parameters() gives them", gradients=gradients(), max_norm=1.5, generator=True),
         case("all zero", gradients=[torch.zeros(3), torch.zeros(2, 2)], max_norm=1.0, generator=False),
         case("a single number", gradients=[draw.uniform(3, 4)], max_norm=0.5, generator=False),
         case("float64", gradients=[5 * draw.normal(4, dtype=torch.float64)], max_norm=1.0, generator=True),
-    ]
+    ]  # fmt: skip
 
 
 EXERCISE = Exercise(

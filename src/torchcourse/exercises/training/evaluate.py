@@ -15,11 +15,13 @@ from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, flat, mode, number, quotes_modes
 
 
-def probe(answer: Watched, weights: dict[str, Tensor], x: Tensor, y: Tensor, batch: int, starts: str) -> dict[str, Any]:
+def probe(
+    answer: Watched, weights: dict[str, Tensor], x: Tensor, y: Tensor, batch: int, starts: str, drop_last: bool = False
+) -> dict[str, Any]:
     """Observe both numbers, and in which mode, and with how many graphs, the model ran."""
     model = RecordingModel(weights).train(starts == "training")
     before = flat(model.parameters())
-    loader = DataLoader(TensorDataset(x.cpu(), y.cpu()), batch_size=batch)
+    loader = DataLoader(TensorDataset(x.cpu(), y.cpu()), batch_size=batch, drop_last=drop_last)
     returned = answer(model, loader, F.cross_entropy, x.device)
     if not isinstance(returned, dict) or not {"loss", "accuracy"} <= returned.keys():
         return {"returned": f"{kind(returned)} without the keys loss and accuracy"}
@@ -48,6 +50,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a last batch of one", **judged(13, 4, "training")),
         case("a last batch of three, in evaluation mode", **judged(11, 8, "evaluation")),
         case("everything in one batch", **judged(draw.size(5, 7), 64, "evaluation")),
+        case("a loader that drops its last batch", **judged(14, 4, "training"), drop_last=True),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -25,7 +25,9 @@ def probe(
     answer: Watched, weights: dict[str, Tensor], xs: list[Tensor], ys: list[Tensor], loss: str, lr: float, starts: str
 ) -> dict[str, Any]:
     """Observe steps on several batches: losses, mode, hooks, and the order of backward and step."""
-    model = RecordingModel(weights).train(starts == "training")
+    inner, called = RecordingModel(weights), list[int]()
+    model = nn.Sequential(inner).train(starts == "training")  # as in most models, the layers are in other modules
+    model.register_forward_pre_hook(lambda *_: called.append(1))
     optimizer = torch.optim.SGD(model.parameters(), lr)
     steps, witness, first = counted(optimizer), RecordingLoss(LOSSES[loss]), list[str]()
     optimizer.register_step_post_hook(lambda *_: witness.events.append("step"))
@@ -35,8 +37,8 @@ def probe(
         first = first or list(witness.events)
     return {
         "returned": losses,
-        "the model ran in": model.modes(),
-        "hooks of the model": "ran" if model.hooked >= len(model.ran) else "were skipped",
+        "the model ran in": inner.modes(),
+        "hooks of the model": "ran" if len(called) >= len(inner.ran) else "were skipped",
         "optimizer steps": len(steps),
         "in the first step": ", then ".join(first),
         "parameters afterwards": flat(model.parameters()),

@@ -198,7 +198,7 @@ def by_beginning(model: Any, lr: float, decay: float) -> Any:
 def shared_between_children(model: Any, lr: float, decay: float) -> Any:
     rest = [child for name, child in model.named_children() if name not in ("head", "layers")]
     parts = [[model.head], *([layer] for layer in reversed(model.layers)), rest]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": [p for part in each for p in part.parameters() if p.requires_grad], "lr": lr * decay**depth}
         for depth, each in enumerate(parts)
     ]

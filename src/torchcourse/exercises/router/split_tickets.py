@@ -116,7 +116,8 @@ def _shares(keys: list[str], labels: list[str], fraction: float, splits: list[li
                 verdicts.add("a class of two texts is on one side" if len(groups) == 2 else "not those of the whole")
     if not verdicts:
         return "those of the whole"
-    return with_detail(" and ".join(sorted(verdicts)), ", ".join(max(off, key=len)))
+    most = max(off, key=len)
+    return with_detail(" and ".join(sorted(verdicts)), ", ".join(most))
 
 
 def _stretch(labels: list[str], held: list[int]) -> str:

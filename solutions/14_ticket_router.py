@@ -1009,10 +1009,10 @@ print(
 #
 # Write them to a temporary folder beside `directory`, whose parent exists. Run the ONNX file in ONNX Runtime on inputs
 # of *another* size than the example: with more or fewer tickets, and with fewer words in each. Compare the logits with
-# the model's. Only if all of them agree within `atol`, put the folder in the place of `directory`, whatever was in it
-# before. If they differ, raise `ValueError`; if the export fails, or ONNX Runtime refuses the other size, any exception
-# will do. Then the old release stands as it was, and nothing else is left beside it. Whatever happens, the model and
-# each of its parts get their modes back.
+# the model's. Only if all of them agree within `atol` (NaN agrees with nothing), put the folder in the place of
+# `directory`, whatever was in it before. If they differ, raise `ValueError`; if the export fails, or ONNX Runtime
+# refuses the other size, any exception will do. Then the old release stands as it was, and nothing else is left beside
+# it. Whatever happens, the model and each of its parts get their modes back.
 #
 # ```
 # release(model, vocab, {"classes": ["billing", "sales", "technical"]}, example, Path("router"))

@@ -129,6 +129,8 @@ MISTAKES = [
     Mistake("orders-come-again", sharing(seed_of=lambda self, seed, epoch, rank: 1000 * seed + epoch % 4), 'In the '
             'case "{case}" {what}: {got}. A few orders were used in turn, and each epoch should have one of its own.',
             SHARES),
+    Mistake("seed-times-epoch", sharing(seed_of=lambda self, seed, epoch, rank: seed * (epoch + 1)), 'In the case '
+            '"{case}" the {what} is {got}: seed and epoch were multiplied, and 0 times any epoch is 0.', SHARES),
     Mistake("ignores-seed", sharing(seed_of=lambda self, seed, epoch, rank: epoch), 'In the case "{case}" the {what} '
             "is {got}: here `seed` changes nothing. The order follows from both, seed and epoch.", SHARES),
     Mistake("not-shuffled", sharing(order=lambda self, n, seed: list(range(n))), 'In the case "{case}" {what}: {got}. '

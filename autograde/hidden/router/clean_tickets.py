@@ -145,6 +145,13 @@ class Normalises(Cleaning):
         return self.key(text)
 
 
+def keeps_the_last(rows: Rows) -> Any:
+    clean = Cleaning()
+    kept, report = clean(rows)
+    last = {clean.key(text): (text, label) for text, label in rows}
+    return [last[clean.key(text)] for text, _ in kept], report
+
+
 class KeepsEmpty(Cleaning):
     def is_empty(self, text: str) -> bool:
         return False
@@ -232,6 +239,8 @@ MISTAKES = [
     Mistake("loses-order", Backwards(), ORDER + "they were gone through from the end. Got {got}.", CLEAN),
     Mistake("returns-normalised-text", Normalises(), 'In the case "{case}" the kept texts lack {missing}: the '
             "normalised form is for comparing; what is kept is the text as it was written.", CLEAN),
+    Mistake("keeps-the-last-copy", keeps_the_last, 'In the case "{case}" the kept texts lack {missing}: of the rows of '
+            "one ticket the last stayed, and the first is asked for.", CLEAN),
     Mistake("keeps-empty", KeepsEmpty(), KEPT + "a ticket without a word says nothing about its queue.", CLEAN),
     Mistake("blank-is-not-empty", KnowsOnlyTheEmptyString(), KEPT + "{surplus} is empty after trimming, too.", CLEAN),
     Mistake("blank-is-not-empty", LeavesOutEmptyStringsFirst(), KEPT + "{surplus} is empty after trimming, too, and "

@@ -146,6 +146,14 @@ class DropsAsManyAsTheWarmUp(Stopwatch):
         return requests[warmup:] or requests
 
 
+class DropsTheFirstTimes(Stopwatch):
+    """Measures all requests, and drops the first times in place of a warm-up."""
+
+    def latency(self, route: Any, requests: Any, *, warmup: int = 5) -> Any:
+        times = [1000 * self.once(route, request) for request in requests]
+        return self.summary(times[warmup:] or times)
+
+
 class DropsTheFirst(Stopwatch):
     def warm_up(self, route: Any, requests: Any, warmup: int) -> None:
         for request in requests[:warmup]:
@@ -201,6 +209,11 @@ class WaitsAtTheEnd(Stopwatch):
         return super().summary(times)
 
 
+class WaitsWithoutAsking(Stopwatch):
+    def wait(self) -> None:
+        torch.accelerator.synchronize()
+
+
 class Seconds(Stopwatch):
     def unit(self) -> float:
         return 1.0
@@ -249,6 +262,8 @@ MISTAKES = [
             "after the warm-up the list begins anew, and each request is measured once.", TIME),
     Mistake("drops-requests", DropsAsManyAsTheWarmUp().latency, IS + "`route` ran {calls} times and not {want_calls}: "
             "the requests of the warm-up are measured as well, each once.", TIME),
+    Mistake("drops-requests", DropsTheFirstTimes().latency, IS + "`route` ran {calls} times and not {want_calls}: the "
+            "first requests of the list served as the warm-up, and each one is to be measured after that.", TIME),
     Mistake("always-the-first-request", WarmsUpWithTheFirst().latency, IS + "warm up with the requests of the list in "
             "turn, since one may take another path than the next.", TIME),
     Mistake("always-the-first-request", MeasuresTheFirst().latency, IS + "each request of the list is measured once.",
@@ -262,6 +277,8 @@ MISTAKES = [
     Mistake("no-synchronize", WaitsAfterOnly().latency, WAIT + " Here only before the stop, so the first time has the "
             "rest of the warm-up in it.", TIME),
     Mistake("no-synchronize", WaitsAtTheEnd().latency, WAIT + " Here once, when all was over.", TIME),
+    Mistake("synchronizes-without-asking", WaitsWithoutAsking().latency, "The call raised {error}: on a machine "
+            "without an accelerator there is nothing to wait for. Ask `is_available()` first.", TIME),
     Mistake("in-seconds", Seconds().latency, IS + "milliseconds are asked for, and these are seconds.", TIME),
     Mistake("in-microseconds", Microseconds().latency, IS + "milliseconds are asked for.", TIME),
     Mistake("returns-a-list", AList().latency, "The call gave {returned}; a dict with `p50` and `p95` is asked for.",

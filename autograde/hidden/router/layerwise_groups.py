@@ -195,6 +195,28 @@ def by_beginning(model: Any, lr: float, decay: float) -> Any:
     return [{"params": [p], "lr": lr * decay**own} for p, own in depths.items()]
 
 
+def shared_between_children(model: Any, lr: float, decay: float) -> Any:
+    rest = [child for name, child in model.named_children() if name not in ("head", "layers")]
+    parts = [[model.head], *([layer] for layer in reversed(model.layers)), rest]
+    groups: list[dict[str, Any]] = [
+        {"params": [p for part in each for p in part.parameters() if p.requires_grad], "lr": lr * decay**depth}
+        for depth, each in enumerate(parts)
+    ]
+    groups[-1]["params"] += [p for p in model.parameters(recurse=False) if p.requires_grad]
+    return [group for group in groups if group["params"]]
+
+
+def by_first_beginning(model: Any, lr: float, decay: float) -> Any:
+    """Gives each parameter the rate of the first part whose name is the beginning of its own."""
+    depth = len(model.layers)
+    parts = {"head": 0} | {f"layers.{i}": depth - i for i in range(depth)}
+    steps: dict[Any, int] = {}
+    for name, p in model.named_parameters(remove_duplicate=False):
+        own = next((n for part, n in parts.items() if name.startswith(part)), depth + 1)
+        steps[p] = min(own, steps.get(p, own))
+    return [{"params": [p], "lr": lr * decay**own} for p, own in steps.items() if p.requires_grad]
+
+
 class RestBeforeLayers(Grouping):
     """Places what is in neither head nor layers before the layers."""
 
@@ -255,8 +277,8 @@ MISTAKES = [
             "head.", RATES),
     Mistake("decays-by-subtraction", Linearly(), ALL + "the rates fall by equal amounts, not by equal factors.", RATES),
     Mistake("loses-parameters", LosesTheRest(), LOST + "only parts with known names were collected.", RATES),
-    Mistake("loses-parameters", EmbeddingsOnly(), LOST + "only parts with known names were collected. What the model "
-            "has besides belongs to the embeddings.", RATES),
+    Mistake("loses-parameters", EmbeddingsOnly(), LOST + "only parts of known names or types were collected. What the "
+            "model has besides belongs to the embeddings.", RATES),
     Mistake("loses-parameters", LosesTheEmbeddings(), LOST + "the embeddings and all else need a group, too.", RATES),
     Mistake("loses-parameters", WeightsOnly(), LOST + "biases and norms learn, too.", RATES),
     Mistake("loses-parameters", children_only, LOST + "only modules were visited, and a parameter that belongs to the "
@@ -269,11 +291,13 @@ MISTAKES = [
             "with a parameter that a layer shares. That belongs to the part nearer the head.", RATES),
     Mistake("takes-parts-by-their-beginnings", by_beginning, IS + "that part is neither the head nor a layer; its name "
             "only begins so.", RATES),
+    Mistake("takes-parts-by-their-beginnings", by_first_beginning, IS + "a part was taken for another one with whose "
+            "name its own begins: `layers.10` for `layers.1`, `headroom` for `head`.", RATES),
     Mistake("takes-frozen", TakesFrozen(), 'In the case "{case}" these {what}: {got}. A frozen parameter is in no '
             "group; weight decay or momentum could still move it.", RATES),
-    Mistake("shared-in-two-groups", shared_twice, 'In the case "{case}" a parameter that head and embeddings share '
-            "is in two groups. It belongs to the part nearer the head alone; the optimizer refuses a parameter that "
-            "comes twice.", RATES),
+    *(Mistake("shared-in-two-groups", program, 'In the case "{case}" a parameter that two parts share is in two '
+              "groups. It belongs to the part nearer the head alone; the optimizer refuses a parameter that comes "
+              "twice.", RATES) for program in (shared_twice, shared_between_children)),
     Mistake("matches-beginnings-of-names", by_name, 'In the case "{case}" these {what}: {got}. The name `layers.10` '
             "begins with `layers.1`.", RATES),
     Mistake("groups-without-rates", OnlyParameters(), "The call gave {returned}.", RATES),

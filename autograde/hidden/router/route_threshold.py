@@ -140,6 +140,20 @@ class OnACoarseGrid(Threshold):
         return [n / 20 for n in range(1, 21)]
 
 
+class InHundredths(Threshold):
+    def candidates(self, confidence: Tensor) -> list[float]:
+        return [n / 100 for n in range(101)]
+
+
+class OfTheLabel(Threshold):
+    def __call__(self, logits: Tensor, labels: Tensor, precision: float) -> Any:
+        self.labels = labels
+        return super().__call__(logits, labels, precision)
+
+    def confidence(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return logits.softmax(-1).gather(-1, self.labels[:, None])[:, 0], logits.argmax(-1)
+
+
 class OnAFineGrid(OneForNone):
     def candidates(self, confidence: Tensor) -> list[float]:
         return [n / 100 for n in range(101)]
@@ -273,10 +287,12 @@ MISTAKES = [
             "threshold has to be measured.", HUMAN),
     Mistake("share-of-all-tickets", OfAllTickets(), IS + "the right ones were divided by the number of all tickets, "
             "not of those that are routed.", HUMAN),
-    Mistake("coarse-grid", OnACoarseGrid(), IS + "only some round values were tried; those that occur are asked for.",
-            HUMAN),
+    *(Mistake("coarse-grid", program, IS + "only some round values were tried; those that occur are asked for.", HUMAN)
+      for program in (OnACoarseGrid(), InHundredths())),
     Mistake("coarse-grid", OnAFineGrid(), IS + "round values were tried, and 1 was returned where none of them will "
             "do. A confidence that occurs is asked for, or `inf`.", HUMAN),
+    Mistake("probability-of-the-label", OfTheLabel(), IS + "that is how probable a ticket's label is. When the router "
+            "has to decide, nobody knows the label; the confidence is the largest probability.", HUMAN),
     Mistake("made-on-cpu", with_numpy, NUMPY_ONLY, HUMAN),
     Mistake("made-on-cpu", labels_on_the_cpu, MIXED, HUMAN),
 ]  # fmt: skip

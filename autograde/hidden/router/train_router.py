@@ -156,6 +156,21 @@ class ComparesWithTheEpochBefore(Training):
         return bool(lower)
 
 
+class ChoosesByScore(Training):
+    """Keeps the epoch with the best macro F1; patience goes by the loss, as it should."""
+
+    def better(self, record: Any, best: Any) -> bool:
+        return bool(record["macro_f1"] > best.get("macro_f1", -1.0))
+
+    def bad_epochs(self, since: int, good: bool, record: Any) -> int:
+        lowest = min(self.losses, default=math.inf)
+        self.losses.append(record["val_loss"])
+        return 0 if record["val_loss"] < lowest else since + 1
+
+    def begin(self, log: Any) -> None:
+        self.losses: list[float] = []
+
+
 class Accuracy(Training):
     def score(self, logits: Tensor, labels: Tensor) -> float:
         return (logits.argmax(-1) == labels).double().mean().item()
@@ -321,6 +336,8 @@ MISTAKES = [
             "back, too.", LOG),
     Mistake("compares-with-epoch-before", ComparesWithTheEpochBefore(), END + "each epoch was compared with the one "
             "before it. After a bad epoch, one that is a little better is not the best.", LOG),
+    Mistake("chooses-by-macro-f1", ChoosesByScore(), END + "the one with the best macro F1 was kept. The lowest "
+            "`val_loss` is asked for.", LOG),
     Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is about the "
             "largest.", LOG),
     Mistake("counts-absent-classes", CountsAbsentClasses(), SCORE + "a class that is neither labelled nor predicted "

@@ -89,6 +89,7 @@ def cases(draw: Draw) -> list[Case]:
         return {"n": n, "world_size": world_size, "epochs": [0, 1, draw.size(2, 9)], "seed": seed,
                 "other_seed": seed + draw.size(1000, 9999), "options": options}  # fmt: skip
 
+    zero = {"seed": 0, "other_seed": draw.size(1, 999)}
     ranks = draw.size(3, 5)
     some = ranks * draw.size(8, 12)
     return [
@@ -99,6 +100,7 @@ def cases(draw: Draw) -> list[Case]:
         case("fewer samples than ranks", **order(2, 7)),
         case("fewer samples than ranks, drop_last", **order(2, 3, drop_last=True)),
         case("a single rank", **order(20, 1)),
+        case("seed 0", **order(24, 2) | zero),
     ]
 
 

@@ -55,6 +55,8 @@ def cases(draw: Draw) -> list[Case]:
         case("a word often in one text", texts=crowded, max_size=100, min_count=None),
         case("<unk> and <pad> in a ticket", texts=["kiwi <unk> fig <pad> <unk>", "fig <unk>"], max_size=5,
              min_count=None),
+        case("odd white space", texts=["  Fig\tfig\n", "", " zebra  apple fig"], max_size=4, min_count=1),
+        case("full stops and commas", texts=["Charged twice.", "Twice, not once."], max_size=100, min_count=None),
         case("no texts", texts=[], max_size=10, min_count=None),
         case("ß is not ss", texts=["Straße STRASSE", "straße"], max_size=10, min_count=None),
     ]  # fmt: skip

@@ -44,8 +44,13 @@ def probe(answer: Watched, times: list[float], count: int, warmup: int | None, x
     seen |= {"requests": " and ".join(sorted(set(asked))) or "none", "calls of route": len(asked)}
     often = max((came[:cold].count(request) for request in came[:cold]), default=0)
     seen["warm-up requests"] = "in turn" if often <= -(-cold // count) else "the same again and again"
-    each = all(came[cold:].count(request) == 1 for request in requests)
-    return {**seen, "measured requests": "each once" if each else "not each of them once"}
+    return {**seen, "measured requests": _measured(came[cold:], requests)}
+
+
+def _measured(came: list[Any], requests: list[str]) -> str:
+    if all(came.count(request) == 1 for request in requests):
+        return "each once"
+    return "always the same one" if len(came) > 1 == len(set(map(str, came))) else "not each of them once"
 
 
 # The median and the 95th percentile are the same however they are interpolated: they lie on steps.

@@ -60,7 +60,7 @@ def probe(answer: Watched, depth: int, extras: list[str], lr: float, decay: floa
     names = {id(p): name for name, p in model.named_parameters()}
     learning = {key: name for key, name in names.items() if dict(model.named_parameters())[name].requires_grad}
     times = {name: sum(one == key for one, _ in held) for key, name in names.items()}
-    rates = {names[key]: rate for key, rate in held if key in names}
+    rates = {names[key]: rate for key, rate in held if key in names and times[names[key]] == 1}
     seen: Observations = {
         "rate by parameter": {name: rates[name] for name in sorted(rates) if name in learning.values()},
         "learn, but are in no group": [name for name in learning.values() if not times[name]],

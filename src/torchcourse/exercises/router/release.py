@@ -30,8 +30,9 @@ OLD = {"router.onnx": "the old model", "vocab.json": "{}", "note.txt": "the old 
 class Scoring(nn.Module):
     """The mean of real words' vectors and a head. In training mode the mean counts half.
 
-    If `faulty` is "everywhere" its export differs from it; if "elsewhere", only at lengths other than `usual`; if
-    "among others", only for numbers of tickets other than `rows`; if "refuses", it cannot be exported.
+    If `faulty` is "everywhere" its export differs from it, and if "nowhere a number" it gives NaN; if "elsewhere", it
+    differs only at lengths other than `usual`; if "among others", only for numbers of tickets other than `rows`; if
+    "refuses", it cannot be exported.
     """
 
     def __init__(self, words: Tensor, head: Tensor, faulty: str, usual: int, rows: int) -> None:
@@ -53,7 +54,8 @@ class Scoring(nn.Module):
                 raise RuntimeError("this model cannot be exported")
             length, count = (torch.ones_like(input_ids).sum(dim, keepdim=True)[:, :1] for dim in (1, 0))
             off = {"elsewhere": length != self.usual, "among others": count != self.rows}
-            logits = logits + 0.1 * off.get(self.faulty, length > 0).float()
+            amount = float("nan") if self.faulty == "nowhere a number" else 0.1
+            logits = torch.where(off.get(self.faulty, length > 0), logits + amount, logits)
         return logits
 
 
@@ -202,7 +204,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         release_case(draw, "the first release", old=False, train=True),
         release_case(draw, "in place of an old one"),
-        release_case(draw, "an export that is wrong", faulty="everywhere", train=True),
+        release_case(draw, "an export that gives NaN", faulty="nowhere a number", train=True),
         release_case(draw, "an export that is wrong at other lengths", faulty="elsewhere"),
         release_case(draw, "an export that is wrong for another number of tickets", faulty="among others"),
         release_case(draw, "an export that fails", faulty="refuses", train=True),

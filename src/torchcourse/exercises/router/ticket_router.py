@@ -69,6 +69,7 @@ def _of_arguments(answer: Watched, module: nn.Module, sizes: dict[str, int], opt
             sizes["vocab_size"], sizes["num_classes"], **{**options, name: options.get(name, default) + more}
         )
         seen[f"parameters with more {name}"] = sum(p.numel() for p in other.parameters())
+    seen["repeats a layer"] = len(list(module.named_modules(remove_duplicate=False))) > len(list(module.modules()))
     twin = {id(p) for p in answer(sizes["vocab_size"], sizes["num_classes"], **options).parameters()}
     seen["shared with another router"] = sum(id(p) in twin for p in module.parameters())
     heads = [part.num_heads for part in module.modules() if isinstance(part, nn.MultiheadAttention)]
@@ -148,9 +149,10 @@ def derive(_case: Case, seen: Observations) -> Observations:
     steady = _compared(once, again) == "gives the same"
     facts["in training, among others"] = _compared(once, two) if steady else "gives the same"
     facts["output with a head of zeros"] = seen["head of zeros"]
+    repeated = seen["repeats a layer"]
     for words, name in (("one layer more has", "layers"), ("with a larger dim there are", "dim")):
         grew = seen[f"parameters with more {name}"] > seen["parameters"]
-        facts[words] = "more parameters" if grew else "as many parameters"
+        facts[words] = "more parameters" if grew else "as many parameters" + ", as a layer is repeated" * repeated
     for name in ("shared with another router", "other numbers of heads", "parameters without a gradient"):
         facts[name] = seen[name]
     return facts

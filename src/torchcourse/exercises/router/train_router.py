@@ -199,11 +199,16 @@ def derive(_case: Case, seen: Observations) -> Observations:
     losses = [r.get("val_loss") for r in records]
     if not records or not all(isinstance(loss, float) for loss in losses):
         return facts
-    facts["weights at the end"] = _whose(losses, final, logits, labels, [len(one[2]) for one in _case.inputs["val"]])
+    best = records[losses.index(min(losses))]
+    if "training" in seen["validation ran in"]:  # the log has the losses of another model
+        facts["weights at the end"] = facts["macro_f1 of the best epoch"] = "judged in training mode"
+    else:
+        sizes = [len(one[2]) for one in _case.inputs["val"]]
+        facts["weights at the end"] = _whose(records, final, logits, labels, sizes)
+        own = next((r for r in (best, *records) if _near(r["val_loss"], final)), best)
+        facts["macro_f1 of the best epoch"] = _score(own.get("macro_f1"), logits, labels)
     facts["training stopped"] = _stop(losses, _case.inputs["epochs"])
     facts["passes over the tickets"] = "one an epoch" if _near(seen["passes"] / len(records), 1.0) else "others"
-    best = records[losses.index(min(losses))]
-    facts["macro_f1 of the best epoch"] = _score(best.get("macro_f1"), logits, labels)
     counted = [r.get("epoch") for r in records] == [float(n) for n in range(1, len(records) + 1)]
     facts["epochs in the log"] = "1, 2, 3 and so on" if counted else "others"
     known = {"the best epoch's record": best, "the last epoch's record": records[-1]}
@@ -253,7 +258,9 @@ def _is_mean(logged: Any, epoch: dict[str, Any]) -> bool:
     return False
 
 
-def _whose(losses: list[float], final: float, logits: Tensor, labels: Tensor, sizes: list[int]) -> Any:
+def _whose(records: list[Any], final: float, logits: Tensor, labels: Tensor, sizes: list[int]) -> Any:
+    """Say which epoch's weights the model has, by its loss."""
+    losses = [r["val_loss"] for r in records]
     detail = f"{final:.3f}; lowest in the log {min(losses):.3f}, last {losses[-1]:.3f}"
     if _near(final, min(losses)):
         return with_detail("those of the best epoch", detail)
@@ -266,9 +273,12 @@ def _whose(losses: list[float], final: float, logits: Tensor, labels: Tensor, si
     for words, loss in others.items():
         if _near(loss, min(losses)):
             return with_detail(words, detail)
-    return with_detail(
-        "those of the last epoch" if _near(final, losses[-1]) else "those of no epoch in the log", detail
-    )
+    if _near(final, losses[-1]):
+        return with_detail("those of the last epoch", detail)
+    scores = [r.get("macro_f1") for r in records]
+    best = losses[scores.index(max(scores))] if all(isinstance(score, float) for score in scores) else min(losses)
+    another = "another epoch" if any(_near(final, loss) for loss in losses) else "no epoch in the log"
+    return with_detail(f"those of {'the epoch with the best macro_f1' if _near(final, best) else another}", detail)
 
 
 def _stop(losses: list[float], epochs: int) -> Any:

@@ -29,7 +29,7 @@ MAX_MARKDOWN_LENGTH = 5000
 """Characters of a cell that is read as Markdown: the longest one of the lessons has 2643."""
 MAX_FORMULAS = 50
 """Openings of formulas in a cell that is read as Markdown: for the end of each, the rest of the text is searched."""
-ATTRIBUTES = re.compile(r"\\(href|mmlToken|cssId|class|style)(?![a-zA-Z])")
+ATTRIBUTES = re.compile(r"\\(href|mmlToken|cssId|class|style|bbox|data)(?![a-zA-Z])")
 """The macros of MathJax that give what they make an address, an `id`, a `class` or a style."""
 OPENING = re.compile(r"\\begin\{|\\\\[\[(]")
 

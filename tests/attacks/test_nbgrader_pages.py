@@ -31,7 +31,7 @@ HOSTILE = """# Mine
 <div class="nbgrader_cell" style="position: fixed"><span id="check_describe" data-link="x"></span>
 <a class="full-credit modal-backdrop fade" href="/formgrader/api">z</a></div>
 """
-MACROS = ("href", "mmlToken", "cssId", "class", "style")
+MACROS = ("href", "mmlToken", "cssId", "class", "style", "bbox", "data")
 """The macros of MathJax that make a link, or what a page's scripts could take for a part of it."""
 SCORE = {"score": 0, "max_score": 0, "late_penalty": 0, "notebook": LESSON}
 
@@ -114,7 +114,7 @@ def test_a_long_text_is_shown_as_it_was_written() -> None:
         "https://hub.example.org/user/grader/formgrader", "![e](http://example.org/x.png)", "[f](mailto:a@b.org)",
         r"$\href{http://localhost:8888}{g}$", r"\\(\h&#114;ef{/formgrader}{h}\\)", r"$$\h<!-- -->ref{/}{i}$$",
         r"$\mmlToken{mi}[href='http://localhost:8888']{j}$", r"$\cssId{check_describe}{k}$",
-        r"$\class{full-credit}{l}$",
+        r"$\class{full-credit}{l}$", r"$\bbox[background: url(http://example.org/x.png)]{m}$",
         "# Heading",
     ],
 )  # fmt: skip

@@ -90,7 +90,7 @@ class BatchesOnly(Cell):
 
 class BatchOfOne(Cell):
     def forward(self, x: Tensor, state: State = None) -> Any:
-        return super().forward(torch.atleast_2d(x), state)
+        return super().forward(x if x.ndim > 1 else x[None], state)
 
 
 class SplitsDimensionOne(Cell):

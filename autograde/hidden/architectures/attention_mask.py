@@ -112,6 +112,16 @@ def joins_by_or(real: Tensor, causal: bool = False) -> Tensor:
     return keys_of(real) | square(real).tril() if causal else keys_of(real)
 
 
+def opens_empty_rows(real: Tensor, causal: bool = False) -> Tensor:
+    mask = right(real, causal)
+    return mask | ~mask.any(-1, keepdim=True)
+
+
+def opens_the_diagonal_of_empty_rows(real: Tensor, causal: bool = False) -> Tensor:
+    mask = right(real, causal)
+    return mask | ~mask.any(-1, keepdim=True) & torch.eye(real.shape[1], dtype=torch.bool, device=real.device)
+
+
 def no_dimension_for_heads(real: Tensor, causal: bool = False) -> Tensor:
     return right(real, causal)[:, 0]
 
@@ -177,6 +187,9 @@ MISTAKES = [
     Mistake("not-bool", floats, BOOL, MASKS),
     Mistake("diagonal-always-allowed", keeps_the_diagonal_of_padding, IN + "{at_padding} pairs may attend to padding: "
             "a padded key stays forbidden for its own query too.", MASKS),
+    *(Mistake("opens-empty-rows", program, IN + "{at_padding} pairs may attend to padding: a query without any key was "
+              "given some. Its row stays empty; what to do about it is up to the attention.", MASKS)
+      for program in (opens_empty_rows, opens_the_diagonal_of_empty_rows)),
     *reading(MASKS, anywhere(right)),
 ]  # fmt: skip
 

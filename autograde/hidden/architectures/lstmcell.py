@@ -88,6 +88,11 @@ class BatchesOnly(Cell):
         return zeros, zeros
 
 
+class BatchOfOne(Cell):
+    def forward(self, x: Tensor, state: State = None) -> Any:
+        return super().forward(x if x.ndim > 1 else x[None], state)
+
+
 class SplitsDimensionOne(Cell):
     def gates(self, sums: Tensor) -> tuple[Tensor, ...]:
         i, f, g, o = sums.chunk(4, 1)
@@ -175,20 +180,6 @@ class Transposed(Cell):
 
     def sums(self, x: Tensor, h: Tensor) -> Tensor:
         return x @ self.weight_ih + self.bias_ih + h @ self.weight_hh + self.bias_hh
-
-
-class FourLayers(nn.Module):
-    def __init__(self, input_size: int, hidden_size: int) -> None:
-        super().__init__()
-        self.hidden_size = hidden_size
-        self.inputs = nn.ModuleList([nn.Linear(input_size, hidden_size) for _ in range(4)])
-        self.states = nn.ModuleList([nn.Linear(hidden_size, hidden_size) for _ in range(4)])
-
-    def forward(self, x: Tensor, state: State = None) -> Any:
-        h, c = (x.new_zeros(*x.shape[:-1], self.hidden_size),) * 2 if state is None else state
-        i, f, g, o = (a(x) + b(h) for a, b in zip(self.inputs, self.states, strict=True))
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
 
 
 class TwoLayers(nn.Module):
@@ -281,6 +272,8 @@ MISTAKES = [
     Mistake("batches-only", BatchesOnly, ONE_ROW, RECURRENT),
     Mistake("batches-only", SplitsDimensionOne, 'In the case "{case}" the call raised {error}: x of shape {x_shape} is '
             "a single row, and the gates lie along its last dimension.", RECURRENT),
+    Mistake("row-stays-a-batch", BatchOfOne, 'In the case "{case}" `h` has shape {h_shape}: a single row that became a '
+            "batch of one has to become a single row again.", RECURRENT),
     Mistake("state-changed", WritesIntoTheState, IS + "the caller's cell was written into.", RECURRENT),
     Mistake("state-changed", UpdatesInPlace, IN_PLACE, RECURRENT),
     Mistake("state-changed", UpdatesInPlaceWithTwoZeros, IN_PLACE, RECURRENT),
@@ -297,10 +290,8 @@ MISTAKES = [
     Mistake("one-bias", OneBias, REGISTERED + "`nn.LSTMCell` has two biases, `bias_ih` and `bias_hh`.", RECURRENT),
     Mistake("weights-transposed", Transposed, REGISTERED + "a weight has a row for each output, four blocks of them.",
             RECURRENT),
-    Mistake("other-names", FourLayers, REGISTERED + "the state_dict of `nn.LSTMCell` has weight_ih, weight_hh, bias_ih "
-            "and bias_hh, with all gates stacked.", RECURRENT),
     Mistake("other-names", TwoLayers, REGISTERED + "the state_dict of `nn.LSTMCell` has weight_ih, weight_hh, bias_ih "
-            "and bias_hh, directly on the module.", RECURRENT),
+            "and bias_hh, directly on the module, each with all four gates stacked.", RECURRENT),
     Mistake("plain-tensor", PlainTensors, REGISTERED + "what is no `nn.Parameter`, or stands in a plain list, is an "
             "attribute like any other, and nobody trains it.", RECURRENT),
 ]  # fmt: skip

@@ -170,6 +170,12 @@ class NoBias(Attention):
         self.qkv = nn.Linear(dim, 3 * dim, bias=False)
 
 
+class NoBiases(NoBias):
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__(dim, heads)
+        self.proj = nn.Linear(dim, dim, bias=False)
+
+
 class KeysFirst(Attention):
     def parts(self, qkv: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         k, q, v = (self.split(part) for part in qkv.chunk(3, -1))
@@ -289,6 +295,7 @@ MISTAKES = [
     Mistake("three-layers", ThreeLayers, REGISTERED + "one Linear called `qkv` is wanted, and one called `proj`.",
             HEADS),
     Mistake("no-bias", NoBias, REGISTERED + "`qkv` and `proj` both have a bias.", HEADS),
+    Mistake("no-bias", NoBiases, REGISTERED + "`qkv` and `proj` both have a bias.", HEADS),
     Mistake("returns-a-tuple", ReturnsShares, "The call returned {gave}, and one tensor is wanted; a "
             "pair is what `nn.MultiheadAttention` returns.", HEADS),
     Mistake("dropout-added", DropsDropout, IS + "a dropout was added that nobody asked for, and it changes the result "

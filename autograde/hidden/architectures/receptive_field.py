@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.architectures.receptive_field import Layers, drawn_layers
 from torchcourse.model.exercise import Case, Draw, case
@@ -169,6 +171,12 @@ def fails_on_none(layers: Layers) -> int:
     return seen
 
 
+def measures_in_floats(layers: Layers) -> float:
+    kernels, strides, dilations = torch.tensor(layers, dtype=torch.float32).view(-1, 3).unbind(1)
+    apart = torch.cat([torch.ones(1), strides.cumprod(0)])[: len(layers)]
+    return 1 + ((kernels - 1) * dilations * apart).sum().item()
+
+
 IS = "For the layers {layers} the result is {got} and should be {want}: "
 MISTAKES = [
     Mistake("ignores-stride", ignores_stride, IS + "after a stride, neighbours lie further apart in the input, and the "
@@ -212,6 +220,8 @@ MISTAKES = [
             "where stride or dilation is 1; a dilated kernel spans dilation * (kernel - 1) + 1.", SEEN),
     Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what they reach adds up and does not "
             "multiply.", SEEN),
+    Mistake("not-an-int", measures_in_floats, IS + "a number of positions is an int; a sum of floats, or a quotient "
+            "by `/`, is a float.", SEEN),
     Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {error}: one position sees "
             "itself, which is 1.", SEEN),
 ]  # fmt: skip

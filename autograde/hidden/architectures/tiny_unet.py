@@ -66,6 +66,12 @@ class UNet(nn.Module):
         return y
 
 
+class PartCalledHalf(UNet):
+    def forward(self, x: Tensor) -> Any:
+        half: Any = self.half  # the method, whatever `self.half = nn.Conv2d(...)` has registered
+        return half(self.pool(self.large(x)))
+
+
 class Adds(UNet):
     wide = (4, 4, 4)
 
@@ -219,11 +225,6 @@ class IgnoresTheBottom(UNet):
         return super().up(x, like) * (x.shape[1] != self.wide[2])
 
 
-class WithRelu(UNet):
-    def end(self, y: Tensor) -> Any:
-        return (y - y.mean()).relu()
-
-
 class ChannelsForClasses(UNet):
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__(channels, channels)
@@ -238,11 +239,6 @@ class IdleLayer(UNet):
     def __init__(self, channels: int, classes: int) -> None:
         super().__init__(channels, classes)
         self.spare = nn.Conv2d(4, 4, 3)
-
-
-class JoinedAlongHeight(UNet):
-    def join(self, skip: Tensor, below: Tensor) -> Tensor:
-        return torch.cat([skip, below], 2)
 
 
 class ForgottenChannels(UNet):
@@ -272,6 +268,8 @@ BLOWN_UP = (
 )
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, SKIPS),
+    Mistake("part-called-half", PartCalledHalf, "The call ended with {outcome}: every module has a method "
+            "`half`, which was called in place of your part; give the part another name.", SKIPS),
     Mistake("adds-not-concatenates", Adds, JOINED + "added, both sides are mixed one to one for good; beside each "
             "other, the next convolution can weigh them.", SKIPS),
     Mistake("no-skips", NoSkips, JOINED + "what the way down has seen is not used again, so everything sharp is lost.",
@@ -304,8 +302,8 @@ MISTAKES = [
             "all classes are wanted; `argmax` also has no gradient.", SKIPS),
     Mistake("softmax-at-the-end", override(UNet, end=lambda self, y: y.softmax(1)), "After the last layer "
             "there is {ending} where nothing is wanted: losses take plain scores.", SKIPS),
-    Mistake("relu-at-the-end", WithRelu, "After the last layer there is {ending} where nothing is wanted: scores may "
-            "be negative.", SKIPS),
+    Mistake("relu-at-the-end", override(UNet, end=lambda self, y: (y - y.mean()).relu()), "After the last layer there "
+            "is {ending} where nothing is wanted: scores may be negative.", SKIPS),
     Mistake("channels-for-classes", ChannelsForClasses, SHAPE + "the last convolution makes one channel for each "
             "class.", SKIPS),
     Mistake("three-channels-assumed", ThreeChannels, ODD + "`channels` says how many channels the images have.", SKIPS),
@@ -317,8 +315,8 @@ MISTAKES = [
               "wanted: they go into the next convolution as they are, neither times zero nor detached.",
               SKIPS) for join in (lambda self, skip, below: torch.cat([0 * skip, below], 1),
                                   lambda self, skip, below: torch.cat([skip.detach(), below], 1))),
-    Mistake("joined-along-height", JoinedAlongHeight, ODD + "features are joined along the channels, dimension 1.",
-            SKIPS),
+    Mistake("joined-along-height", override(UNet, join=lambda self, *two: torch.cat(two, 2)), ODD + "features are "
+            "joined along the channels, dimension 1.", SKIPS),
     Mistake("channels-not-counted", ForgottenChannels, ODD + "a layer gets another number of channels than it was "
             "made for. After a concatenation there are the channels of both sides.", SKIPS),
 ]  # fmt: skip

@@ -55,6 +55,18 @@ class Block(nn.Module):
         return x + self.mlp(self.ln2(x))
 
 
+class AddsInPlace(Block):
+    def first(self, x: Tensor, mask: Tensor | None) -> Any:
+        x += self.attn(self.ln1(x), mask)
+        return x
+
+
+class AddsInPlaceSecond(Block):
+    def second(self, x: Tensor) -> Any:
+        x += self.mlp(self.ln2(x))
+        return x
+
+
 MADE: dict[tuple[int, ...], nn.Module] = {}
 
 
@@ -103,11 +115,6 @@ class AddsTheNormalisedSecond(Block):
     def second(self, x: Tensor) -> Any:
         x = self.ln2(x)
         return x + self.mlp(x)
-
-
-class AddsTheNormalisedSecondWithTanhGelu(AddsTheNormalisedSecond):
-    def between(self) -> nn.Module:
-        return nn.GELU(approximate="tanh")
 
 
 class AddsTheNormalisedFirst(Block):
@@ -175,11 +182,6 @@ class PostNormForgetsTheMask(PostNorm):
 
 
 class PostNormWithRelu(PostNorm):
-    def between(self) -> nn.Module:
-        return nn.ReLU()
-
-
-class FirstNormTwiceWithRelu(UsesTheFirstNormTwice):
     def between(self) -> nn.Module:
         return nn.ReLU()
 
@@ -277,25 +279,20 @@ MISTAKES = [
     Mistake("post-norm", PostNormWithRelu, POST + " And a GELU is wanted, not a ReLU.", BLOCK),
     Mistake("norm-after-the-branch", NormAfterTheBranch, AT + "the norm comes before attention or MLP, not between "
             "its result and the sum.", BLOCK),
-    Mistake("missing-residual", NothingAddedFirst, ADDED, BLOCK),
-    Mistake("missing-residual", NothingAddedSecond, ADDED, BLOCK),
-    Mistake("missing-residual", NothingAdded, ADDED, BLOCK),
+    *(Mistake("missing-residual", program, ADDED, BLOCK)
+      for program in (NothingAddedFirst, NothingAddedSecond, NothingAdded)),
     Mistake("adds-the-normalised", AddsTheNormalised, AT + "the sum takes x as it was; only the branch reads the "
             "normalised one.", BLOCK),
     Mistake("adds-the-normalised", AddsTheNormalisedFirst, AT + "the first sum takes x as it was; only the branch "
             "reads the normalised one.", BLOCK),
     Mistake("adds-the-normalised", AddsTheNormalisedSecond, AT + "the second sum takes x as it was; only the branch "
             "reads the normalised one.", BLOCK),
-    Mistake("adds-the-normalised", AddsTheNormalisedSecondWithTanhGelu, AT + "the second sum takes x as it was; only "
-            "the branch reads the normalised one. And the exact GELU is wanted.", BLOCK),
     Mistake("adds-the-first-x", AddsTheFirstX, AT + "the second sum adds to what the first has made, not to the "
             "block's input.", BLOCK),
     Mistake("branches-in-parallel", Parallel, AT + "the MLP reads what came out of the first sum, not the block's "
             "input.", BLOCK),
     Mistake("same-norm-twice", UsesTheFirstNormTwice, AT + "`ln1` was used in both branches; the second has its own, "
             "`ln2`.", BLOCK),
-    Mistake("same-norm-twice", FirstNormTwiceWithRelu, AT + "`ln1` was used in both branches; the second has its own, "
-            "`ln2`. And a GELU is wanted, not a ReLU.", BLOCK),
     Mistake("same-norm-twice", OneNormForBoth, AT + "`ln1` and `ln2` are one layer under two names.", BLOCK),
     Mistake("norms-exchanged", NormsExchanged, AT + "`ln1` belongs to the attention, `ln2` to the MLP.", BLOCK),
     Mistake("norms-not-used", NoNorms, AT + "the norms are there, but nothing goes through them.", BLOCK),
@@ -305,6 +302,10 @@ MISTAKES = [
             "weights were detached, and would never learn.", BLOCK),
     Mistake("mlp-of-the-class", override(Block, layers=lambda self, *sizes: MADE.setdefault(sizes, Block.layers(
             self, *sizes))), "The number of {what} is {got}: each block has layers of its own.", BLOCK),
+    Mistake("adds-in-place", AddsInPlace, "The call ended with {outcome}: `+=` and `add_` write the sum into the "
+            "caller's x; `x = x + ...` makes a new tensor.", BLOCK),
+    Mistake("adds-in-place", AddsInPlaceSecond, "The backward pass ended with {backward}: `+=` and `add_` write into a "
+            "tensor that a norm keeps for its gradients; `x = x + ...` makes a new one.", BLOCK),
     Mistake("mlp-first", MlpFirst, AT + "attention comes first, then the MLP.", BLOCK),
     Mistake("mask-forgotten", ForgetsTheMask, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
             "mask has to reach the attention.", BLOCK),

@@ -167,6 +167,10 @@ def all_members(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     )  # fmt: skip
 
 
+def members(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[Any]:
+    return [getattr(SDPBackend, name) for name in right(q, k, v, **options)]
+
+
 def lower_case(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     return [name.lower() for name in right(q, k, v, **options)]
 
@@ -213,6 +217,8 @@ MISTAKES = [
     Mistake("first-only", first_only, NAMED + "all backends that accept are wanted, not one.", READ),
     Mistake("every-member", all_members, NAMED + "`ERROR` and another are members of the enum, and no "
             "kernels.", READ),
+    Mistake("members-not-names", members, NAMED + "these are the members of the enum; the text of each is its "
+            "`name`.", READ),
     Mistake("other-names", lower_case, NAMED + "the names are those of the members, as they are written.", READ),
     Mistake("other-names", with_prefix, NAMED + "the `name` of a member has no prefix.", READ),
 ]  # fmt: skip

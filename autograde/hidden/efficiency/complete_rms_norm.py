@@ -40,6 +40,10 @@ def half_fake(x: Tensor, eps: float) -> Tensor:
     return torch.empty_like(x, dtype=torch.float16)
 
 
+def float32_fake(x: Tensor, eps: float) -> Tensor:
+    return torch.empty(x.shape)
+
+
 def computing_fake(x: Tensor, eps: float) -> Tensor:
     return x if x.sum() > 0 else x + eps
 
@@ -85,6 +89,15 @@ def back_with_first_power(ctx: Any, grad: Tensor) -> Any:
     return grad * r - x * r * along, None
 
 
+def back_with_second_power(ctx: Any, grad: Tensor) -> Any:
+    x, r, along = parts(ctx, grad)
+    return grad * r - x * r**2 * along, None
+
+
+def back_for_x_alone(ctx: Any, grad: Tensor) -> Any:
+    return back(ctx, grad)[0]
+
+
 def back_without_eps(ctx: Any, grad: Tensor) -> Any:
     ctx.eps = 0.0
     return back(ctx, grad)
@@ -128,15 +141,18 @@ MISTAKES = [
             "not the sum.", READ),
     Mistake("norm-term-over-all", completing(back=back_over_all), CHECK + "the mean was taken over the whole tensor; "
             "rows do not know of each other.", READ),
-    Mistake("norm-term-first-power", completing(back=back_with_first_power), CHECK + "the derivative of r has r³ in "
-            "it, as that of 1 / sqrt(s) has s to the power of -3/2.", READ),
+    *(Mistake("norm-term-other-power", completing(back=wrong), CHECK + "the derivative of r has r³ in it, as that of "
+              "1 / sqrt(s) has s to the power of -3/2.", READ)
+      for wrong in (back_with_first_power, back_with_second_power)),
+    Mistake("one-gradient-returned", completing(back=back_for_x_alone), "{gradient}: backward returns a value for each "
+            "argument of the operator, and None for eps.", READ),
     Mistake("gradient-without-eps", completing(back=back_without_eps), CHECK + "eps is missing in backward.", READ),
     Mistake("ignores-grad-output", completing(back=back_without_grad), CHECK + "the gradient that arrives has to be "
             "passed on.", READ),
     Mistake("fake-of-wrong-shape", completing(fake=flat_fake), OPCHECK + "The fake result has another shape than the "
             "real one.", READ),
-    Mistake("fake-of-wrong-dtype", completing(fake=half_fake), OPCHECK + "The fake result has another dtype than the "
-            "real one.", READ),
+    *(Mistake("fake-of-wrong-dtype", completing(fake=wrong), OPCHECK + "The fake result has another dtype than the "
+              "real one.", READ) for wrong in (half_fake, float32_fake)),
     Mistake("fake-returns-its-input", completing(fake=same_fake), OPCHECK + "The fake gives back x itself, and the "
             "real operator a new tensor.", READ),
     Mistake("fake-asks-for-values", completing(fake=computing_fake), COMPILER + "A fake has no numbers to ask for.",

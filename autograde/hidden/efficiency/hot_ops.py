@@ -126,6 +126,11 @@ class EachByItsOwn(Profiled):
         return float(entry.self_device_time_total or entry.self_cpu_time_total)
 
 
+class SumOfBoth(Profiled):
+    def time(self, entry: Any, on_device: bool) -> float:
+        return float(entry.self_device_time_total + entry.self_cpu_time_total)
+
+
 class AnyEntryDecides(Profiled):
     def deciding(self, run: Any, entries: list[Any]) -> list[Any]:
         return list(run.key_averages())
@@ -219,6 +224,8 @@ MISTAKES = [
             READ),
     Mistake("mixes-host-and-device", EachByItsOwn(), DEVICE + "an operator without time on the device was sorted by "
             "its time on the host, among the others' times on the device.", READ),
+    Mistake("mixes-host-and-device", SumOfBoth(), DEVICE + "the host's time was added to the device's; where there is "
+            "any on the device, that alone counts.", READ),
     Mistake("any-entry-decides", AnyEntryDecides(), DEVICE + "a range had time on the device, and no operator did, so "
             "the host's times are those to sort by.", READ),
     Mistake("counts-calls", ByCount(), NAMED + "the operator that runs most often need not be the one that takes "

@@ -101,6 +101,10 @@ def not_transposed(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Te
     return (a.double() @ b.double() * a_scale * b_scale.T).float()
 
 
+def reshaped(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
+    return (a.double() @ b.double().reshape(b.shape[::-1]) * a_scale * b_scale.T).float()
+
+
 def other_way_round(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tensor:
     return right(b, a, b_scale, a_scale)
 
@@ -144,6 +148,8 @@ MISTAKES = [
             "the columns.", READ),
     Mistake("b-not-transposed", not_transposed, VALUE + "both matrices have k columns, so b has to be turned round.",
             READ),
+    Mistake("b-reshaped", reshaped, VALUE + "b was given the shape (k, m) by `reshape` or `view`, which cuts its rows "
+            "elsewhere; `b.T` turns it round.", READ),
     Mistake("result-transposed", other_way_round, "The result has shape {got_shape} where {want_shape} is wanted: rows "
             "are those of a, columns those of b.", READ),
     Mistake("wrong-dtype", in_float64, "The result is {got} where {want} is wanted.", READ),

@@ -95,7 +95,7 @@ MISTAKES = [
     Mistake("reads-double-as-float", changed(("ScalarType::Double)", "ScalarType::Half)")), 'In the case "{case}" '
             "{what} is {got}: eight bytes of a double were read as two floats.", READ),
     Mistake("accumulates-in-float", changed(("double sum = 0;", "T sum = 0;")), VALUE + "the squares were added up in "
-            "float32, where 2**24 + 1 is 2**24; small numbers behind a large one are lost.", READ),
+            "float32, where a sum above 3.4e38 is infinite, and small numbers behind a large one are lost.", READ),
     Mistake("squares-in-float", changed(("double value = in[i];", "T value = in[i];")), VALUE + "each square was "
             "computed in float32, which holds no number above 3.4e38; make a double of the number first.", READ),
     Mistake("eps-in-float", changed((SCALE, "1 / std::sqrt(sum / n + (float)eps)")), VALUE + "eps was rounded to a "
@@ -114,6 +114,9 @@ MISTAKES = [
             "input.", READ),
     Mistake("other-schema", changed(("float eps)", "float epsilon)")), 'In the case "{case}" what was registered is '
             "{got} where {want} is wanted.", READ),
+    Mistake("other-name", changed(("torchcourse,", "lesson13,")), "Of torchcourse::rms_norm the check found "
+            "{registered}. The namespace stands in both `STABLE_TORCH_LIBRARY...`, the operator's own name in `def` "
+            "and `impl`.", READ),
     Mistake("returns-bytes", bytes_of_source, 'In the case "{case}" {what} is {got}: it returns the source as '
             "a string.", READ),
 ]  # fmt: skip

@@ -18,8 +18,8 @@ from torchcourse.probes.observe import kind, same
 
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "count_ineffective_weights", "ends_when_unusable",
-    "fill_in_order", "gradients", "inventory", "load", "named_shapes", "own_parameters", "quotes_registered", "quoting",
-    "ramp", "sameness", "spread", "unset_memory_is_nan", "without_none",
+    "fill_in_order", "gradients", "inventory", "inventory_of", "load", "named_shapes", "own_parameters",
+    "quotes_registered", "quoting", "ramp", "sameness", "spread", "unset_memory_is_nan", "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
@@ -93,6 +93,21 @@ def inventory(module: nn.Module) -> Observations:
     }
 
 
+def inventory_of(module: nn.Module, names: Iterable[str]) -> Observations:
+    """Return the names that a module has registered, which should be `names`.
+
+    Raises:
+        Unusable: if one is missing. Which other names stand in its place is the learner's choice, and not compared.
+    """
+    seen = inventory(module)
+    held = set(seen["state_dict"])
+    if held - set(names) and set(names) - held:
+        raise Unusable({"parameters": Raised("other names", ", ".join(seen["parameters"]), "other names")})
+    if set(names) - held:
+        raise Unusable(seen)
+    return seen
+
+
 def load(module: nn.Module, weights: dict[str, Tensor]) -> None:
     """Give a module these values by name, and every other parameter a constant.
 
@@ -154,13 +169,15 @@ def count_ineffective_weights(module: nn.Module, output: object) -> int:
 
 
 def attempted(call: Callable[[], Any]) -> Any:
-    """Return the result of a call, or torch's RuntimeError about sizes as an observation."""
+    """Return the result of a call, or torch's RuntimeError about sizes or in-place operations as an observation."""
     try:
         return call()
     except RuntimeError as error:
         message = str(error)
         if "size" in message or "shape" in message:
             return Raised("RuntimeError", message.strip().split("\n")[0][:200], "sizes do not fit")
+        if "in-place operation" in message or "inplace operation" in message:
+            return Raised("RuntimeError", message.split(":")[0].strip()[:200].rstrip("."), "changed in place")
         raise
 
 

@@ -12,9 +12,10 @@ from torchcourse.probes.modules import (
     build,
     ends_when_unusable,
     gradients,
-    inventory,
+    inventory_of,
     load,
     own_parameters,
+    quotes_registered,
     quoting,
     unset_memory_is_nan,
 )
@@ -30,7 +31,7 @@ def probe(
     """Observe parameters, a step and its gradients, and a further step from the state that the first returned."""
     with unset_memory_is_nan():
         module = build(answer, x.device, *sizes).to(x.dtype)
-    seen = inventory(module)
+    seen = inventory_of(module, NAMES)
     finite = all(bool(p.isfinite().all()) for p in module.parameters())
     seen["numbers that the parameters start with"] = "finite" if finite else "not finite"
     build(answer, x.device, sizes[0] + 1, sizes[1] + 2)  # another cell, whose sizes are not those of the first
@@ -91,7 +92,7 @@ def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> d
     if isinstance(seen.get("h"), Tensor):
         fields |= {"largest": seen["h"].abs().max().item(), "h_shape": tuple(seen["h"].shape)}
     fields |= {"gave": seen["returned"]} if "returned" in seen else {}
-    return {**fields, "registered": ", ".join(seen.get("parameters", [])) or "none"}
+    return {**quotes_registered(inputs, seen, _wanted), **fields}
 
 
 EXERCISE = Exercise(

@@ -11,7 +11,16 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.attending import mask_respected
-from torchcourse.probes.modules import build, ends_when_unusable, gradients, inventory, load, own_parameters, quoting
+from torchcourse.probes.modules import (
+    build,
+    ends_when_unusable,
+    gradients,
+    inventory_of,
+    load,
+    own_parameters,
+    quotes_registered,
+    quoting,
+)
 from torchcourse.probes.observe import kept, look
 
 NAMES = ("qkv.weight", "qkv.bias", "proj.weight", "proj.bias")
@@ -23,7 +32,7 @@ def probe(
 ) -> Observations:
     """Observe parameters, output and gradients; of rows that may look nowhere only whether all is finite."""
     module = build(answer, x.device, *sizes).to(x.dtype)
-    seen = inventory(module)
+    seen = inventory_of(module, NAMES)
     load(module, weights)
     before = x.clone()
     x.requires_grad_()
@@ -87,12 +96,11 @@ def cases(draw: Draw) -> list[Case]:
     ]  # fmt: skip
 
 
-def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     dim, heads = inputs["sizes"]
     finite = {name: seen[key] for name, key in FINITE.items() if key in seen}
-    registered = ", ".join(seen.get("parameters", [])) or "none"
     finite |= {"gave": seen["returned"]} if "returned" in seen else {}
-    return {"dim": dim, "heads": heads, "size": dim // heads, "registered": registered, **finite}
+    return {"dim": dim, "heads": heads, "size": dim // heads, **quotes_registered(inputs, seen, wanted), **finite}
 
 
 FINITE = {"finite": "finite on empty rows", "finite_gradients": "gradients are finite"}

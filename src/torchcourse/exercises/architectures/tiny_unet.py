@@ -24,6 +24,8 @@ FAULTS = {
     "channels, but got": "another number of channels than expected",
     "more than 1 value per channel": "one value a channel",
     "more than 1 spatial element": "one value a channel",
+    "Module.half()": "a part is called half",
+    "Module.float()": "a part is called float",
 }
 """The reasons that parts of torch's messages stand for."""
 
@@ -177,7 +179,7 @@ def fitting(call: Callable[[], Any]) -> Any:
     """Return the result of a call, or an expected error as an observation."""
     try:
         return call()
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, TypeError, ValueError) as error:
         message = str(error).strip().split("\n")[0].rstrip(".")
         for words, reason in FAULTS.items():
             if words in message:

@@ -96,7 +96,10 @@ def probe(
         return {**seen, "outcome": output}
     held = {name: p for name, p in module.named_parameters() if name in NORMS}
     held |= {f"a parameter {tuple(p.shape)} of mlp": p for p in parameters_of(getattr(module, "mlp", None))}
-    seen |= {**look(output, x), **gradients(output, x=x, **held), **kept(x=(x.detach(), before))}
+    arrived = attempted(lambda: gradients(output, x=x, **held))
+    if isinstance(arrived, Raised):
+        return {**seen, "outcome of the backward pass": arrived}
+    seen |= {**look(output, x), **arrived, **kept(x=(x.detach(), before))}
     return seen if mask is None else {**seen, **mask_respected(module, x, mask)}
 
 
@@ -127,7 +130,8 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"sizes": inputs["sizes"]}
-    for field, name in (("mlp_has", "parameters of mlp"), ("attn", "attn gives"), ("missing", PARTS_MISSING)):
+    for field, name in (("mlp_has", "parameters of mlp"), ("attn", "attn gives"), ("missing", PARTS_MISSING),
+                        ("outcome", "outcome"), ("backward", "outcome of the backward pass")):  # fmt: skip
         fields |= {field: seen[name]} if name in seen else {}
     return {**fields, "mlp_wants": wanted.get("parameters of mlp")}
 

@@ -18,6 +18,7 @@ from torchcourse.probes.registrations import registrations_undone
 from torchcourse.probes.trainable_models import with_detail
 
 NAME = "torchcourse::rms_norm"
+MISCOUNTED = "another number of gradients than arguments"
 
 
 def probe(answer: Watched, x: Tensor, eps: float) -> Observations:
@@ -31,6 +32,8 @@ def probe(answer: Watched, x: Tensor, eps: float) -> Observations:
         answer.answer()
         operator = torch.ops.torchcourse.rms_norm
         seen = _gradient(lambda t: operator(t, eps), x)
+        if "gradcheck" not in seen and seen["gradient of x"].reason == MISCOUNTED:
+            return seen
         with fresh_dynamo():
             report = torch.library.opcheck(operator.default, (x.clone().requires_grad_(), eps), raise_exception=False)
         seen["opcheck"] = {test: "passes" if said == "SUCCESS" else _fault(said) for test, said in report.items()}
@@ -50,6 +53,8 @@ def _gradient(call: Callable[[Tensor], Tensor], x: Tensor) -> Observations:
         seen = gradients(call(leaf), x=leaf)
         agrees = torch.autograd.gradcheck(call, (x.double().requires_grad_(),), raise_exception=False)
     except (RuntimeError, NotImplementedError) as error:
+        if "incorrect number of gradients" in str(error):
+            return {"gradient of x": Raised("RuntimeError", str(error).split(". Expected")[0], MISCOUNTED)}
         if not any(words in str(error) for words in ("not implemented", "no autograd formula", "autograd kernel")):
             raise
         return {"gradient of x": Raised(type(error).__name__, _in_short(error), "no formula for backward")}

@@ -103,6 +103,11 @@ class WaitsAfterOnly(Stopwatch):
         return time.perf_counter() - start
 
 
+class WaitsAfterOnlyWarmedUpOnce(WaitsAfterOnly):
+    def warm_up(self, fn: Any, args: Any) -> None:
+        fn(*args)
+
+
 class WallClock(Stopwatch):
     def once(self, fn: Any, args: Any) -> float:
         self.wait()
@@ -194,8 +199,9 @@ MISTAKES = [
     *by_either_quartiles("no-synchronize", WaitsOnce, UNFINISHED + " It was done once, before the first run, and that "
                          "is not enough."),
     *by_either_quartiles("no-synchronize", WaitsBeforeOnly, UNFINISHED + " It was done before the start only."),
-    *by_either_quartiles("no-synchronize", WaitsAfterOnly, UNFINISHED + " It was done before the stop only, so the "
-                         "warm-up was still running when the first run began."),
+    *(mistake for fault in (WaitsAfterOnly, WaitsAfterOnlyWarmedUpOnce) for mistake in by_either_quartiles(
+        "no-synchronize", fault, UNFINISHED + " It was done before the stop only, so the warm-up was still running "
+        "when the first run began.")),
     Mistake("spread-is-whole-range", WholeRange().benchmark, TIMES + "that is the distance from the fastest to the "
             "slowest run.", MEASURING),
     Mistake("spread-is-upper-quartile", UpperQuartile().benchmark, TIMES + "that is the upper quartile; the lower one "

@@ -35,7 +35,7 @@ def restore_numpy(state: Any) -> None:
     np.random.set_state((kind, keys.numpy(), *rest))
 
 
-RESTORE = {"python": random.setstate, "torch": torch.set_rng_state, "numpy": restore_numpy}
+RESTORE: dict[str, Any] = {"python": random.setstate, "torch": torch.set_rng_state, "numpy": restore_numpy}
 
 
 class Sound:

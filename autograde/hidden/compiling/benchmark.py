@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from autograde.hidden.common import combined
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.compiling.benchmark import SPREAD
 from torchcourse.model.exercise import Case, Draw, case
@@ -102,6 +103,11 @@ class WaitsAfterOnly(Stopwatch):
         return time.perf_counter() - start
 
 
+class WaitsAfterOnlyWarmedUpOnce(WaitsAfterOnly):
+    def warm_up(self, fn: Any, args: Any) -> None:
+        fn(*args)
+
+
 class WallClock(Stopwatch):
     def once(self, fn: Any, args: Any) -> float:
         self.wait()
@@ -155,6 +161,20 @@ class Milliseconds(Stopwatch):
         return 1000 * super().once(fn, args)
 
 
+class OtherQuartiles(Stopwatch):
+    """Not a mistake: another convention, which differs where one of few runs is far off."""
+
+    def quartiles(self, times: list[float]) -> list[float]:
+        low, _, high = statistics.quantiles(times, n=4)
+        return [low, high]
+
+
+def by_either_quartiles(name: str, fault: type[Stopwatch], sentence: str) -> list[Mistake]:
+    """Return a mistake that moves single runs, once for each convention of quartiles."""
+    faults: list[Any] = [fault, combined(fault, OtherQuartiles)]
+    return [Mistake(name, each().benchmark, sentence, MEASURING) for each in faults]
+
+
 MEASURING = "What it costs, and measuring it"
 TIMES = 'In the case "{case}", the {what} came out as {got} where {want} is wanted: '
 UNFINISHED = TIMES + (
@@ -162,9 +182,9 @@ UNFINISHED = TIMES + (
     "before it stops."
 )
 MISTAKES = [
-    Mistake("includes-compile-time", NeverWarmsUp().benchmark, TIMES + "the first call compiles, and was timed along "
-            "with the others.", MEASURING),
-    Mistake("no-synchronize", NeverWaits().benchmark, UNFINISHED, MEASURING),
+    *by_either_quartiles("includes-compile-time", NeverWarmsUp, TIMES + "the first call compiles, and was timed along "
+                         "with the others."),
+    *by_either_quartiles("no-synchronize", NeverWaits, UNFINISHED),
     Mistake("not-interleaved", OneAfterTheOther().benchmark, "In the case \"{case}\", the variants ran {turns}, and "
             "should take turns: whatever changes on the machine meanwhile would fall to one of them alone.",
             MEASURING),
@@ -176,12 +196,12 @@ MISTAKES = [
             MEASURING),
     Mistake("spread-is-standard-deviation", StandardDeviation().benchmark, TIMES + "that is the standard deviation; "
             "the interquartile range is the distance of the quartiles, which outliers do not move.", MEASURING),
-    Mistake("no-synchronize", WaitsOnce().benchmark, UNFINISHED + " It was done once, before the first run, and that "
-            "is not enough.", MEASURING),
-    Mistake("no-synchronize", WaitsBeforeOnly().benchmark, UNFINISHED + " It was done before the start only.",
-            MEASURING),
-    Mistake("no-synchronize", WaitsAfterOnly().benchmark, UNFINISHED + " It was done before the stop only, so the "
-            "warm-up was still running when the first run began.", MEASURING),
+    *by_either_quartiles("no-synchronize", WaitsOnce, UNFINISHED + " It was done once, before the first run, and that "
+                         "is not enough."),
+    *by_either_quartiles("no-synchronize", WaitsBeforeOnly, UNFINISHED + " It was done before the start only."),
+    *(mistake for fault in (WaitsAfterOnly, WaitsAfterOnlyWarmedUpOnce) for mistake in by_either_quartiles(
+        "no-synchronize", fault, UNFINISHED + " It was done before the stop only, so the warm-up was still running "
+        "when the first run began.")),
     Mistake("spread-is-whole-range", WholeRange().benchmark, TIMES + "that is the distance from the fastest to the "
             "slowest run.", MEASURING),
     Mistake("spread-is-upper-quartile", UpperQuartile().benchmark, TIMES + "that is the upper quartile; the lower one "

@@ -87,6 +87,11 @@ def detaches_the_norm(x: Tensor, max_norm: float) -> Tensor:
     return scaled(x, torch.linalg.vector_norm(x).detach(), max_norm)
 
 
+def forgets_the_history(x: Tensor, max_norm: float) -> Tensor:
+    with torch.no_grad():
+        return right(x, max_norm)
+
+
 def norm_of_each_row(x: Tensor, max_norm: float) -> Tensor:
     return scaled(x, torch.linalg.vector_norm(x, dim=-1, keepdim=True), max_norm)
 
@@ -139,6 +144,8 @@ MISTAKES = [
     Mistake("prints", prints_the_norm, PRINTS, MENDING),
     Mistake("detached", detaches_the_norm, LENGTH + "the norm was cut out of the graph, so the gradient takes the "
             "factor for a constant.", MENDING),
+    Mistake("no-history", forgets_the_history, LENGTH + "what is computed under `no_grad`, or from a detached x, leads "
+            "no gradient back to x.", MENDING),
     Mistake("norm-per-row", norm_of_each_row, LENGTH + "each row was scaled by a norm of its own; there is one for the "
             "whole tensor.", MENDING),
     Mistake("squared-not-rooted", forgets_the_root, LENGTH + "the sum of squares is the square of the norm.", MENDING),

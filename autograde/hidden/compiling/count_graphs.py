@@ -73,6 +73,29 @@ def never_calls(fn: Any, *args: Any) -> Any:
     return tally.graphs
 
 
+def counts_two_calls(fn: Any, *args: Any) -> Any:
+    torch.compiler.reset()
+    runs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        def run(*values: Any) -> Any:
+            runs.append(graph)
+            return graph.forward(*values)
+
+        return run
+
+    compiled = COMPILE(fn, backend=backend)
+    compiled(*args)
+    compiled(*args)
+    return len(runs)
+
+
+def never_clears_statistics(fn: Any, *args: Any) -> Any:
+    torch.compiler.reset()
+    COMPILE(fn, backend="eager")(*args)
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
 def demands_one_graph(fn: Any, *args: Any) -> Any:
     torch.compiler.reset()
     tally = Tally()
@@ -91,6 +114,10 @@ MISTAKES = [
     Mistake("stale-cache", never_resets, LATER + "without a reset Dynamo keeps every version it compiled, and after "
             "some of them it gives up and runs plain Python.", BREAKS),
     Mistake("counts-operations", counts_operations, FIRST + "that is the number of operations in the graphs.", BREAKS),
+    Mistake("counts-twice", counts_two_calls, FIRST + "every graph was counted twice, as in two calls, or when it was "
+            "made and again when it ran.", BREAKS),
+    Mistake("counts-on", never_clears_statistics, LATER + "the count goes on from one call to the next, as in Dynamo's "
+            "own `counters`, which `clear()` sets back.", BREAKS),
     Mistake("never-called", never_calls, FIRST + "either what `torch.compile` returns is never called, and it compiles "
             "nothing before that; or the backend does not count.", BREAKS),
     Mistake("demands-one-graph", demands_one_graph, "In the case \"{case}\" the call raised {error}: `fullgraph=True`, "

@@ -89,6 +89,17 @@ class ReturnsTheResult(Backend):
         return super().__call__(graph, inputs)(*inputs)
 
 
+class KeepsLists:
+    def __init__(self) -> None:
+        self.graphs: list[Any] = []
+        self.ops: list[Any] = []
+
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        self.graphs.append(graph)
+        self.ops.extend(n for n in graph.graph.nodes if n.op.startswith("call"))
+        return graph.forward
+
+
 class WithoutCall:
     """Its method has a name of its own."""
 
@@ -137,6 +148,7 @@ MISTAKES = [
     Mistake("last-graph-only", CountsTheLastGraph, OPS + "the second graph replaced the count of the first, where both "
             "add up.", GRAPH),
     Mistake("counts-each-kind-once", CountsEachKindOnce, OPS + "an operation that comes twice counts twice.", GRAPH),
+    Mistake("lists-not-counts", KeepsLists, OPS + "both are numbers, ints that say how many there were.", GRAPH),
     Mistake("returns-nothing", ReturnsNothing, GIVES, GRAPH),
     Mistake("returns-the-result", ReturnsTheResult, GIVES, GRAPH),
 ]  # fmt: skip

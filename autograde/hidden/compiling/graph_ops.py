@@ -54,6 +54,10 @@ def names_of_dynamo(fn: Any, *args: Any) -> list[str]:
     return found
 
 
+def targets_of_symbolic_trace(fn: Any, *args: Any) -> list[str]:
+    return [str(n.target) for n in torch.fx.symbolic_trace(fn).graph.nodes if n.op.startswith("call")]
+
+
 def without_namespace(fn: Any, *args: Any) -> list[str]:
     return [op.__name__ for op in operators(fn, *args)]
 
@@ -93,6 +97,7 @@ MISTAKES = [
     Mistake("python-names", names_of_nodes, PYTHON, UNDER),
     Mistake("python-names", names_of_functions, PYTHON, UNDER),
     Mistake("python-names", names_of_dynamo, PYTHON + " Dynamo's own graph comes before they are known.", UNDER),
+    Mistake("python-names", targets_of_symbolic_trace, PYTHON + " `symbolic_trace` records calls of Python.", UNDER),
     Mistake("no-namespace", without_namespace, LISTED + "the operator's namespace is missing.", UNDER),
     Mistake("no-overload", without_overload, LISTED + "an operator has several overloads, and which of them ran is "
             "missing.", UNDER),

@@ -54,6 +54,10 @@ def sums_each_row(x: Tensor) -> Tensor:
     return torch.where(x.sum(-1, keepdim=True) > 0, x * 2, x - 1)
 
 
+def sums_each_column(x: Tensor) -> Tensor:
+    return torch.where(x.sum(0) > 0, x * 2, x - 1)
+
+
 def takes_zero_for_positive(x: Tensor) -> Tensor:
     return torch.where(x.sum() >= 0, x * 2, x - 1)
 
@@ -93,6 +97,8 @@ MISTAKES = [
     Mistake("elementwise-sign", writes_each_element, ELEMENTS, MENDING),
     Mistake("sum-per-row", sums_each_row, SUM + "each row was judged by a sum of its own, and one sum decides for the "
             "whole tensor.", MENDING),
+    Mistake("sum-per-column", sums_each_column, SUM + "each column was judged by a sum of its own, and one sum decides "
+            "for the whole tensor.", MENDING),
     Mistake("zero-counts-as-positive", takes_zero_for_positive, SUM + "a sum of zero is not positive.", MENDING),
     Mistake("any-positive-element", asks_for_any_positive, SUM + "either it was asked whether some element is "
             "positive, or signs were lost before the sum; what counts is the sign of the plain sum.", MENDING),

@@ -34,6 +34,14 @@ def sigmoid_gated(x: Tensor, gate: Tensor) -> Tensor:
     return x * torch.sigmoid(gate)
 
 
+def writes_into_the_gate(x: Tensor, gate: Tensor) -> Tensor:
+    return gate.mul_(torch.sigmoid(gate)) * x
+
+
+def in_float32(x: Tensor, gate: Tensor) -> Tensor:
+    return gated(x.float(), gate.float())
+
+
 def like_x(x: Tensor, gate: Tensor) -> Tensor:
     return torch.empty_like(x)
 
@@ -137,6 +145,10 @@ MISTAKES = [
     *(Mistake("sigmoid-not-silu", as_operator(number, sigmoid_gated, backward=backward), VALUE + "silu(g) is "
               "g·sigmoid(g), and the factor g is missing.", OWN)
       for number, backward in ((11, back), (14, back_of_sigmoid))),
+    Mistake("changes-its-input", as_operator(15, writes_into_the_gate), "The caller's own gate was {got} by the call, "
+            "and should be {want}: with `mutates_args=()` the operator promises to write into no input.", OWN),
+    Mistake("stays-in-float32", as_operator(16, in_float32), 'In the case "{case}" the result is {got}, where {want} '
+            "is wanted: it has the dtype of the inputs, and its fake says so.", OWN),
     Mistake("made-on-cpu", with_leak, "Everything works on the CPU; on the second device the call raised {error}: a "
             "tensor was made without saying where.", OWN),
 ]  # fmt: skip

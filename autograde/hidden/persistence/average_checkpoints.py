@@ -61,6 +61,14 @@ def accumulates_in_half(paths: list[Path]) -> State:
     return with_mean(paths, mean)
 
 
+def casts_the_sum(paths: list[Path]) -> State:
+    def mean(values: list[Tensor]) -> Tensor:
+        total = torch.stack([value.float() for value in values]).sum(0)
+        return total.to(values[0].dtype) / len(values)
+
+    return with_mean(paths, mean)
+
+
 def divides_first(paths: list[Path]) -> State:
     def mean(values: list[Tensor]) -> Tensor:
         total = torch.zeros_like(values[0])
@@ -128,6 +136,8 @@ MISTAKES = [
             "last file. And after the mean an entry goes back to the dtype of the files.", AVERAGES),
     Mistake("not-cast-back", never_casts_back, "The entry {cast} came out in {dtype} where {want_dtype} is wanted: "
             "after the mean an entry goes back to the dtype of the files.", AVERAGES),
+    Mistake("cast-before-dividing", casts_the_sum, ENTRY + "the sum was brought to the files' own dtype, which has no "
+            "room for it, and only then divided.", AVERAGES),
     Mistake("accumulates-in-half", divides_first, IN_HALF + " Dividing first makes room, and no digits.", AVERAGES),
     Mistake("accumulates-in-half", runs_a_mean_in_half, IN_HALF + " A running mean has room, and no digits.",
             AVERAGES),

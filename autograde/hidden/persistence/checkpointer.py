@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import json
-import math
 import os
 import pickle
 import random
@@ -28,6 +28,14 @@ WHY = (
 """Why the reference is written as it is."""
 REQUIRED = ("forgets-optimizer", "forgets-scheduler", "forgets-rng", "deletes-best")
 """The mistakes that a check must always be able to name."""
+
+
+def restore_numpy(state: Any) -> None:
+    kind, keys, *rest = state
+    np.random.set_state((kind, keys.numpy(), *rest))
+
+
+RESTORE: dict[str, Any] = {"python": random.setstate, "torch": torch.set_rng_state, "numpy": restore_numpy}
 
 
 class Sound:
@@ -74,14 +82,8 @@ class Sound:
         for name, part in parts.items():
             if name in checkpoint["parts"]:
                 part.load_state_dict(checkpoint["parts"][name])
-        drawn = checkpoint["random"]
-        if "python" in drawn:
-            random.setstate(drawn["python"])
-        if "numpy" in drawn:
-            kind, keys, *rest = drawn["numpy"]
-            np.random.set_state((kind, keys.numpy(), *rest))
-        if "torch" in drawn:
-            torch.set_rng_state(drawn["torch"])
+        for name, state in checkpoint["random"].items():
+            RESTORE[name](state)
         return checkpoint
 
     def saved(self) -> list[Path]:
@@ -115,6 +117,16 @@ class LoadsAndReturnsNothing(Sound):
         super().load(path, **parts)
 
 
+class SavesAndReturnsNothing(Sound):
+    def save(self, step: int, metric: float, **parts: Any) -> Any:
+        super().save(step, metric, **parts)
+
+
+class PutsPartsBesideTheRest(Sound):
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        super().write(checkpoint | checkpoint["parts"], path)
+
+
 class WritesInPlace(Sound):
     def write(self, checkpoint: dict[str, Any], path: Path) -> None:
         torch.save(checkpoint, path)
@@ -128,17 +140,13 @@ class DraftsLookLikeCheckpoints(Sound):
 
 
 class CopiesTheBest(Sound):
-    lowest = math.inf
-
     def write(self, checkpoint: dict[str, Any], path: Path) -> None:
         super().write(checkpoint, path)
-        if checkpoint["metric"] < self.lowest:
-            self.lowest = checkpoint["metric"]
+        if super().best() == path:
             shutil.copyfile(path, self.directory / "best")
 
     def best(self) -> Path | None:
-        copy = self.directory / "best"
-        return copy if copy.exists() else None
+        return next(self.directory.glob("best"), None)
 
 
 class DeletesBeforeWriting(Sound):
@@ -151,11 +159,6 @@ class DeletesBest(Sound):
     def tidy(self, count: int) -> None:
         for old in self.saved()[:-count]:
             old.unlink()
-
-
-class KeepsEverything(Sound):
-    def tidy(self, count: int) -> None:
-        pass
 
 
 def keeping(more: int) -> type[Sound]:
@@ -178,6 +181,17 @@ class RemembersTheBest(Sound):
         return self.record
 
 
+class RemembersAll(Sound):
+    made: tuple[Path, ...] = ()
+
+    def write(self, checkpoint: dict[str, Any], path: Path) -> None:
+        super().write(checkpoint, path)
+        self.made += (path,)
+
+    def saved(self) -> list[Path]:
+        return [path for path in self.made if path.exists()]
+
+
 class HigherIsBetter(Sound):
     def metric(self, path: Path) -> float:
         return -super().metric(path)
@@ -194,16 +208,12 @@ TORN = (
 )
 OLDER = "With keep={keep} these older saves are still there: {older}. A long training would fill the disk."
 MISTAKES = [
-    Mistake("forgets-rng", forgets(draws=()), LOST, RESUMING),
+    *(Mistake("forgets-rng", forgets(draws=draws), LOST, RESUMING)
+      for draws in ((), ("torch",), ("torch", "python"), ("torch", "numpy"))),
     Mistake("deletes-best", DeletesBest, "The best was save {want_best_step}; best() leads to save {best_step} now, "
             "for the best one was deleted with the old ones.", RESUMING),
     Mistake("writes-in-place", WritesInPlace, TORN, RESUMING),
-    Mistake("forgets-optimizer", forgets("optimizer"), LOST, RESUMING),
-    Mistake("forgets-scheduler", forgets("scheduler"), LOST, RESUMING),
-    Mistake("forgets-scaler", forgets("scaler"), LOST, RESUMING),
-    Mistake("forgets-rng", forgets(draws=("torch",)), LOST, RESUMING),
-    Mistake("forgets-rng", forgets(draws=("torch", "python")), LOST, RESUMING),
-    Mistake("forgets-rng", forgets(draws=("torch", "numpy")), LOST, RESUMING),
+    *(Mistake(f"forgets-{part}", forgets(part), LOST, RESUMING) for part in ("optimizer", "scheduler", "scaler")),
     Mistake("saves-the-model-alone", forgets("optimizer", "scheduler", "scaler", draws=()), LOST, RESUMING),
     Mistake("saves-the-model-alone", forgets("scheduler", "scaler", draws=()), LOST, RESUMING),
     Mistake("writes-in-place", CopiesTheBest, "A copy of the best was made anew while the training was killed, and at "
@@ -219,9 +229,15 @@ MISTAKES = [
       for written in (lambda self, metric: f"{metric:.6f}", lambda self, metric: repr(abs(metric)))),
     Mistake("best-kept-in-memory", RemembersTheBest, "A new object over the folder was asked for the best, and "
             "{best_outcome}: what an object remembers dies with its process.", RESUMING),
+    Mistake("all-kept-in-memory", RemembersAll, "A new object over the folder was asked for the latest, and "
+            "{latest_outcome}: look for the files in the folder, for the best as well.", RESUMING),
+    Mistake("parts-beside-the-rest", PutsPartsBesideTheRest, "In the case \"{case}\" a part is called `random`, and "
+            "{latest_outcome}. Where parts lie beside your own entries, one may take the place of such.", RESUMING),
+    Mistake("save-returns-nothing", SavesAndReturnsNothing, "In the case \"{case}\" `{what}` is {got} where {want} are "
+            "wanted: `save` returns the path of the new checkpoint.", RESUMING),
     Mistake("higher-is-better", HigherIsBetter, "The method best() leads to save {best_step}, and the lowest metric is "
             "that of save {want_best_step}.", RESUMING),
-    Mistake("keeps-everything", KeepsEverything, OLDER, RESUMING),
+    Mistake("keeps-everything", keeping(+99), OLDER, RESUMING),
     Mistake("keeps-everything", keeping(+1), OLDER, RESUMING),
     Mistake("keeps-too-few", keeping(-1), "With keep={keep} these saves are gone, and they are among the newest: "
             "{gone}.", RESUMING),
@@ -256,8 +272,6 @@ class CheckpointerWithMetadata:
         content: dict[str, Any] = {key: part.state_dict() for key, part in parts.items()}
         content["__extra__"] = [step, metric, random.getstate(), np.random.get_state(), torch.get_rng_state()]
         torch.save(content, name + ".part")
-        with open(name + ".part", "rb+") as file:
-            os.fsync(file.fileno())
         os.rename(name + ".part", name)
         best = self.best()
         for old in self._all()[: -self.keep]:
@@ -266,19 +280,15 @@ class CheckpointerWithMetadata:
         return name
 
     def _all(self) -> list[str]:
-        names = [n for n in os.listdir(self.folder) if n.startswith("checkpoint-") and n.endswith(".pth")]
-        names.sort(key=lambda n: int(n[len("checkpoint-") : -len(".pth")]))
-        return [os.path.join(self.folder, n) for n in names]
+        names = [name for name in os.listdir(self.folder) if name.endswith(".pth")]
+        return [os.path.join(self.folder, n) for n in sorted(names, key=lambda n: int(n.split("-")[1][:-4]))]
 
     def latest(self) -> str | None:
-        every = self._all()
-        return every[-1] if every else None
+        return next(reversed(self._all()), None)
 
     def best(self) -> str | None:
-        every = self._all()
-        if not every:
-            return None
-        return min(every, key=lambda name: torch.load(name, weights_only=False)["__extra__"][1])
+        read = functools.partial(torch.load, weights_only=False)
+        return min(self._all(), key=lambda name: read(name)["__extra__"][1], default=None)
 
     def load(self, path: str, **parts: Any) -> dict[str, Any]:
         content = torch.load(path, weights_only=False)
@@ -306,12 +316,9 @@ class CheckpointerOfFolders:
         torch.save([random.getstate(), numbers, torch.random.get_rng_state()], draft / "@rng")
         (draft / "@info.json").write_text(json.dumps({"step": step, "metric": metric, "numpy": [kind, *rest]}))
         place = self.directory / f"step={step}"
-        if place.exists():
-            shutil.rmtree(place)
         draft.rename(place)
-        keeping = {*self._steps()[-self.keep :], self.best()}
-        for old in self._steps():
-            if old not in keeping:
+        for old in self._steps()[: -self.keep]:
+            if old != self.best():
                 doomed = old.with_name(f".old-{old.name}")
                 old.rename(doomed)
                 shutil.rmtree(doomed)
@@ -363,10 +370,8 @@ class CheckpointerWithBestBeside:
             link = self.dir / "link"
             link.unlink(missing_ok=True)
             os.link(draft, link)
-            os.replace(draft, target)
             os.replace(link, self.dir / "best")
-        else:
-            os.replace(draft, target)
+        os.replace(draft, target)
         for old in self._newest()[self.keep :]:
             old.unlink()
         return target
@@ -378,8 +383,7 @@ class CheckpointerWithBestBeside:
         return next(iter(self._newest()), None)
 
     def best(self) -> Path | None:
-        best = self.dir / "best"
-        return best if best.exists() else None
+        return next(self.dir.glob("best"), None)
 
     def load(self, path: Path, **parts: Any) -> dict[str, Any]:
         everything: dict[str, Any] = torch.load(path, weights_only=True)

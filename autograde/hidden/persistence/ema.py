@@ -61,6 +61,13 @@ class TracksByReference(Average):
         return tensor
 
 
+class BeginsByReference(TracksByReference):
+    def update(self, model: nn.Module) -> None:
+        for name, tensor in self.entries(model).items():
+            if self.is_averaged(tensor):
+                self.average[name] = self.decay * self.average[name] + (1 - self.decay) * tensor
+
+
 class AveragesFloat32Only(Average):
     def is_averaged(self, tensor: Tensor) -> bool:
         return tensor.dtype == torch.float32
@@ -197,6 +204,8 @@ REPLACED = "The parameter {replaced} is another object after copy_to: write into
 MISTAKES = [
     Mistake("tracks-by-reference", TracksByReference, ENTRY + "the average holds the model's own tensors, so it moves "
             "with every step of the model.", AVERAGES),
+    Mistake("tracks-by-reference", BeginsByReference, ENTRY + "the average began with the model's own tensors, not "
+            "with copies, so up to the first update it was the model itself.", AVERAGES),
     Mistake("averages-integer-buffers", AveragesIntegers, WHOLE, AVERAGES),
     Mistake("decay-turned-round", TurnsDecayRound, ENTRY + "the decay is the weight of the old average, and the rest "
             "that of the new value.", AVERAGES),
@@ -205,8 +214,8 @@ MISTAKES = [
     Mistake("averages-integer-buffers", AveragesIntegersAsFloats, WHOLE, AVERAGES),
     Mistake("keeps-graph", KeepsGraph, GRAPH, AVERAGES),
     Mistake("keeps-graph", KeepsGraphOfParameters, GRAPH, AVERAGES),
-    Mistake("averages-tied-weights-twice", AveragesTiedTwice, ENTRY + "it is tied, and in a copy of the model it was "
-            "averaged once for each of its names.", AVERAGES),
+    Mistake("averages-tied-weights-twice", AveragesTiedTwice, ENTRY + "it is tied, and in a copy of the model, or "
+            "of its state, still is: it was averaged once for each of its names.", AVERAGES),
     Mistake("averages-float32-only", AveragesFloat32Only, ENTRY + "it was copied like a counter. Floats of any width "
             "are averaged: ask `is_floating_point()`.", AVERAGES),
     Mistake("leaves-single-numbers", LeavesSingleNumbers, ENTRY + "it was copied like a counter. A float is averaged "

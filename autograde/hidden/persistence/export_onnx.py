@@ -63,6 +63,14 @@ def exports_in_train_mode(model: nn.Module, example: Tensor, path: Path) -> None
     write(model, example, path)
 
 
+def exports_in_train_mode_by_torch_export(model: nn.Module, example: Tensor, path: Path) -> None:
+    torch.onnx.export(model, (example,), path, dynamic_shapes=({0: torch.export.Dim("batch")},), verbose=False)
+
+
+def exports_in_half(model: nn.Module, example: Tensor, path: Path) -> None:
+    write(copy.deepcopy(model).eval().half(), example.half(), path)
+
+
 def leaves_eval_mode(model: nn.Module, example: Tensor, path: Path) -> None:
     write(model.eval(), example, path)
 
@@ -85,8 +93,11 @@ FIXED = (
 MODE = "The model was in {want_mode} mode before, and is in {its_mode} mode after the export: "
 MISTAKES = [
     Mistake("fixed-batch", fixed_batch, FIXED, ONNX),
-    Mistake("train-mode-export", exports_in_train_mode, "The exported program is off by up to {gap}: the model was "
-            "exported in training mode, and does there something else than when it is used.", ONNX),
+    *(Mistake("train-mode-export", program, "The exported program is off by up to {gap}: the model was exported in "
+              "training mode, and does there something else than when it is used.", ONNX)
+      for program in (exports_in_train_mode, exports_in_train_mode_by_torch_export)),
+    Mistake("exports-in-half", exports_in_half, "A batch of {batch} was refused: {refused}. The model takes float32, "
+            "and so should its export.", ONNX),
     Mistake("leaves-eval-mode", leaves_eval_mode, MODE + "whoever goes on training it would never notice.", ONNX),
     Mistake("leaves-training-mode", leaves_training_mode, MODE + "`train()` is not the same as the old mode.", ONNX),
     Mistake("never-saves", never_saves, "In the case \"{case}\" the file at `path` is what is examined, and it {file}.",

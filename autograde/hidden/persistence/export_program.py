@@ -94,6 +94,12 @@ def pickles_the_module(model: nn.Module, example: Tensor, path: Path) -> Any:
     return torch.load(path, weights_only=False)
 
 
+def saves_torchscript(model: nn.Module, example: Tensor, path: Path) -> Any:
+    jit: Any = torch.jit
+    jit.save(jit.trace(model, example), str(path))
+    return jit.load(str(path))
+
+
 PROGRAM = "torch.export: a program without Python"
 NOT_BACK = (
     "When the model's own weights were changed afterwards, `{what}` changed with them, and is {got} where {want} is "
@@ -127,6 +133,8 @@ MISTAKES = [
             "loaded back from the file.", PROGRAM),
     Mistake("never-saves", never_saves, "The file at `path` {file}: the program was made, and either not saved or "
             "saved under another name.", PROGRAM),
+    Mistake("another-format", saves_torchscript, "Wanted in the file is what `torch.export.save` writes; TorchScript, "
+            "for one, is another format. Read as a program, the file was refused: {refused}", PROGRAM),
     Mistake("pickles-module", pickles_the_module, "Read as a program and called with a tensor, the file was refused. "
             "Wanted there is what `torch.export.save` writes, which needs no class and no Python. It said: {refused}",
             PROGRAM),

@@ -38,6 +38,13 @@ def ignores_missing_keys(model: nn.Module, path: Path, device: str = "cpu") -> A
     return model.to(device)
 
 
+def ignores_unexpected_keys(model: nn.Module, path: Path, device: str = "cpu") -> Any:
+    weights = torch.load(path, map_location=device, weights_only=True)
+    if missing := model.load_state_dict(weights, strict=False).missing_keys:
+        raise KeyError(f"missing from the file: {missing}")
+    return model.to(device)
+
+
 def returns_the_weights(model: nn.Module, path: Path, device: str = "cpu") -> Any:
     weights = torch.load(path, map_location=device, weights_only=True)
     model.load_state_dict(weights)
@@ -103,6 +110,8 @@ MISTAKES = [
     Mistake("ignores-missing-keys", ignores_missing_keys, "The entry {entry} did not fit, and nobody was told: there "
             "was {refused}. With strict=False, or a loop of your own, a half-loaded model looks like a "
             "loaded one.", LOADING),
+    Mistake("ignores-unexpected-keys", ignores_unexpected_keys, "The file had an entry too many, {entry}, and there "
+            "was {refused}. What the model has no place for may be what it was trained with.", LOADING),
     Mistake("calls-eval", calls_eval, MODE, LOADING),
     Mistake("calls-train", calls_train, MODE, LOADING),
     Mistake("not-moved", never_moves, "The weights live on {lives} after loading: load_state_dict copies into the "

@@ -48,10 +48,6 @@ def saves_parameters(model: nn.Module, path: Path) -> None:
     replace({name: p.detach().cpu() for name, p in model.named_parameters()}, path)
 
 
-def saves_parameters_in_place(model: nn.Module, path: Path) -> None:
-    torch.save({name: p.detach().cpu() for name, p in model.named_parameters()}, path)
-
-
 def wraps_the_state(model: nn.Module, path: Path) -> None:
     replace({"state_dict": on_the_cpu(model)}, path)
 
@@ -108,7 +104,6 @@ IN_PLACE = (
     "While it was saved over an older file, the file was {moments}: a crash at that moment leaves neither the old "
     "weights nor the new ones there."
 )
-NO_BUFFERS = "The file has the names {names}, and {missing} are missing: buffers belong to the state as parameters do."
 MISTAKES = [
     Mistake("pickles-module", pickles_the_module, "Weights-only loading was {loading}: the file holds the model as an "
             "object, which only opens where the same classes can be imported, and runs code when it does.", FILES),
@@ -118,8 +113,8 @@ MISTAKES = [
     Mistake("deletes-the-old-first", deletes_the_old_first, IN_PLACE, FILES),
     Mistake("leaves-the-draft", leaves_the_draft, "In the case \"{case}\" the file at `path` {file}. What is saved "
             "beside it has still to be put in its place, with `os.replace`.", FILES),
-    Mistake("forgets-buffers", saves_parameters, NO_BUFFERS, FILES),
-    Mistake("forgets-buffers", saves_parameters_in_place, NO_BUFFERS, FILES),
+    Mistake("forgets-buffers", saves_parameters, "The file has the names {names}, and {missing} are missing: "
+            "buffers belong to the state as parameters do.", FILES),
     Mistake("wraps-the-state", wraps_the_state, "The file has the names {names} at its top, where those of the weights "
             "are wanted: here it holds the state_dict itself.", FILES),
     Mistake("left-on-the-device", leaves_it_on_the_device, "The tensors in the file are on {on}: on a machine without "

@@ -27,6 +27,7 @@ REQUIRED = ("compares-on-example", "scripts-not-traces")
 
 SCRIPT = "TorchScript, as history"
 AnyFunction = Callable[[Tensor], Tensor]
+AnyProgram = Callable[[AnyFunction, Tensor, Tensor], Any]
 TRACE: Any = torch.jit.trace
 
 
@@ -77,10 +78,24 @@ def differs_by_warning(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return any(issubclass(w.category, kind) for w in caught)
 
 
+def where_it_runs(program: AnyProgram) -> AnyProgram:
+    """Return `program`, except that an error in the trace is a difference, as it should be."""
+
+    def tolerant(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
+        try:
+            return program(fn, example, other)
+        except RuntimeError:
+            return True
+
+    return tolerant
+
+
+@where_it_runs
 def differs_in_shape(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return traced(fn, example)(other).shape != fn(other).shape
 
 
+@where_it_runs
 def differs_in_sum(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return not torch.allclose(traced(fn, example)(other).sum(), fn(other).sum())
 
@@ -93,21 +108,17 @@ def differs_one_way(fn: AnyFunction, example: Tensor, other: Tensor, *, sign: in
     return found.shape != wanted.shape or bool((sign * (found - wanted)).max() > 1e-5)
 
 
-def differs_bit_by_bit(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+@where_it_runs
+def differs_exactly(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return not torch.equal(traced(fn, example)(other), fn(other))
 
 
-def differs_exactly(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    try:
-        return not torch.equal(traced(fn, example)(other), fn(other))
-    except RuntimeError:
-        return True
-
-
+@where_it_runs
 def differs_everywhere(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return not torch.isclose(traced(fn, example)(other), fn(other)).any()
 
 
+@where_it_runs
 def differs_entry_by_entry(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return bool((traced(fn, example)(other) != fn(other)).all())
 
@@ -116,14 +127,17 @@ def differs_traced_on_other(fn: AnyFunction, example: Tensor, other: Tensor) -> 
     return not torch.allclose(traced(fn, other)(other), fn(other))
 
 
+@where_it_runs
 def agrees(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     return torch.allclose(traced(fn, example)(other), fn(other))
 
 
+@where_it_runs
 def differs_in_tensors(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
     return (traced(fn, example)(other) != fn(other)).any()
 
 
+@where_it_runs
 def differs_in_numpy(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
     found, wanted = traced(fn, example)(other).numpy(), fn(other).numpy()
     return np.any(~np.isclose(found, wanted))
@@ -140,18 +154,14 @@ def takes_a_failing_trace_for_right(fn: AnyFunction, example: Tensor, other: Ten
         return False
 
 
+@where_it_runs
 def broadcasts(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    try:
-        return not torch.allclose(traced(fn, example)(other), fn(other))
-    except RuntimeError:
-        return True
+    return not torch.allclose(traced(fn, example)(other), fn(other))
 
 
+@where_it_runs
 def is_generous(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    try:
-        found, wanted = traced(fn, example)(other), fn(other)
-    except RuntimeError:
-        return True
+    found, wanted = traced(fn, example)(other), fn(other)
     return found.shape != wanted.shape or bool(((found - wanted).abs() > 1e-2).any())
 
 
@@ -169,18 +179,18 @@ MISTAKES = [
             "made on `other` is right there.", SCRIPT),
     Mistake("compares-recordings", differs_in_graphs, RECORDED, SCRIPT),
     Mistake("compares-recordings", differs_in_retracing, RECORDED, SCRIPT),
-    Mistake("believes-warnings", differs_by_warning, WRONG + "a warning says that a trace may go wrong on some input, "
-            "not that it does on `other`.", SCRIPT),
+    Mistake("believes-warnings", differs_by_warning, "`fn` was run on {ran_on} alone, so what it gives on `other` was "
+            "not looked at. A warning says that a trace may go wrong on some input, not on which.", SCRIPT),
     Mistake("compares-shapes", differs_in_shape, WRONG + "two results of one shape may hold other numbers.", SCRIPT),
     Mistake("compares-sums", differs_in_sum, WRONG + "other entries may have the same sum.", SCRIPT),
     *(one("difference-signed", differs_one_way, WRONG + "a difference may be negative, and only its absolute value "
           "shows how large it is.", SCRIPT, sign=sign) for sign in (1, -1)),
-    *(Mistake("compares-exactly", program, WRONG + "the last digits differ by rounding, which is no difference.",
-              SCRIPT) for program in (differs_bit_by_bit, differs_exactly)),
+    Mistake("compares-exactly", differs_exactly, WRONG + "the last digits differ by rounding, which is no difference.",
+            SCRIPT),
     Mistake("wants-all-to-differ", differs_everywhere, WRONG + "one entry that differs is enough.", SCRIPT),
     Mistake("wants-all-to-differ", differs_entry_by_entry, WRONG + "one entry that differs is enough.", SCRIPT),
-    Mistake("fails-with-the-trace", fails_with_the_trace, "For a function with {function} the call raised {error}. A "
-            "trace may fail on `other` where `fn` does not, and that is a difference, too.", SCRIPT),
+    Mistake("fails-with-the-trace", fails_with_the_trace, "For a function with {function} the call ended with {ended}. "
+            "A trace may fail on `other` where `fn` does not, and that is a difference, too.", SCRIPT),
     Mistake("failing-trace-agrees", takes_a_failing_trace_for_right, WRONG + "the trace raises an error there, and "
             "that is a difference, too.", SCRIPT),
     Mistake("broadcasts-shapes", broadcasts, WRONG + "`allclose` broadcasts, so results of shapes (d,) and (1, d) "

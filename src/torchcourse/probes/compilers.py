@@ -56,8 +56,8 @@ def _unmeasured(*_guards: object) -> float:
 def fresh_dynamo(**settings: Any) -> Iterator[None]:
     """Reset Dynamo before and after this block, with its default settings except `settings`, and without warnings.
 
-    The default backend runs graphs uncompiled, since no check needs generated code. Dynamo is imported here because
-    that takes more than a second.
+    Its statistics begin anew, and are afterwards what they were before. The default backend runs graphs uncompiled,
+    since no check needs generated code. Dynamo is imported here because that takes more than a second.
     """
     import torch._dynamo
 
@@ -68,6 +68,7 @@ def fresh_dynamo(**settings: Any) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch._dynamo.config.patch(known))
+            stack.enter_context(mock.patch.dict(torch._dynamo.utils.counters, clear=True))
             stack.enter_context(mock.patch.object(torch._TorchCompileInductorWrapper, "__call__", _as_it_is))
             if hasattr(torch._dynamo.guards, "profile_guard_manager"):
                 stack.enter_context(mock.patch.object(torch._dynamo.guards, "profile_guard_manager", _unmeasured))

@@ -18,7 +18,7 @@ from torchcourse.probes.observe import kind
 
 __all__ = ["in_onnx_runtime", "operators_known", "outcomes"]
 
-REFUSED = "refuses this batch"
+REFUSED, WRONG_DTYPE = "refuses this batch", "takes another dtype"
 _known_operators: dict[tuple[int, ...], Any] = {}
 
 
@@ -70,5 +70,6 @@ def _outcome(run: Callable[[Tensor], Any], x: Tensor) -> Any:
         with torch.no_grad():
             result = run(x)
     except Exception as error:
-        return Raised("refused", textwrap.shorten(str(error), 160, placeholder="..."), REFUSED)
+        reason = WRONG_DTYPE if "input data type" in str(error) else REFUSED
+        return Raised("refused", textwrap.shorten(str(error), 160, placeholder="..."), reason)
     return result if isinstance(result, Tensor) else kind(result)

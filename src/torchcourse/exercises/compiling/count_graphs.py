@@ -21,7 +21,7 @@ def probe(answer: Watched, function: str | list[str], args: list[Tensor], calls:
 def cases(draw: Draw) -> list[Case]:
     n = draw.size(3, 5)
     return [
-        case("operations only", function="pointwise", args=[draw.normal(n)], calls=1),
+        case("operations only", function="two tensors", args=[draw.normal(n), draw.normal(n)], calls=1),
         case("a branch on values", function="branch on values", args=[draw.uniform(0.5, 1, n)], calls=2),
         case("two breaks", function="two breaks", args=[draw.normal(2, n)], calls=1),
         case("a break before the first operation", function="break at the start", args=[draw.normal(n)], calls=1),

@@ -27,7 +27,15 @@ def probe(answer: Watched, states: list[dict[str, Tensor]], times: int = 1) -> O
     result = answer(paths)
     if not isinstance(result, dict):
         return {"returned": kind(result)}
-    return {ENTRY + name: value for name, value in values(result).items()}
+    dtypes = {
+        name: str(value.dtype).removeprefix("torch.") for name, value in result.items() if isinstance(value, Tensor)
+    }
+    return {**{ENTRY + name: _widened(value) for name, value in values(result).items()}, "dtypes": dtypes}
+
+
+def _widened(value: object) -> object:
+    """Return floats in float64, so that numbers are compared whatever their dtype, and all else as it is."""
+    return value.double() if isinstance(value, Tensor) and value.is_floating_point() else value
 
 
 def averaged_states(draw: Draw, count: int, dtype: torch.dtype, size: float) -> list[dict[str, Tensor]]:
@@ -54,12 +62,12 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     """Quote the first entry whose dtype differs, and the first whose values do."""
     fields: dict[str, object] = {}
     for key, right in reversed(wanted.items()):
-        theirs = seen.get(key)
+        theirs, name = seen.get(key), key.removeprefix(ENTRY)
         if not isinstance(theirs, Tensor) or theirs.shape != right.shape:
             continue
-        name = key.removeprefix(ENTRY)
-        if theirs.dtype != right.dtype:
-            fields |= {"cast": name, "dtype": theirs.dtype, "want_dtype": right.dtype}
+        dtype, want_dtype = (side["dtypes"].get(name) for side in (seen, wanted))
+        if dtype != want_dtype:
+            fields |= {"cast": name, "dtype": dtype, "want_dtype": want_dtype}
         gap = (theirs.double() - right.double()).abs().nan_to_num(nan=math.inf).flatten()
         if gap.max() > 0.01 * right.double().abs().max() + 1e-3:
             at = int(gap.argmax())

@@ -12,6 +12,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
+from torchcourse.probes.functions import expected_error
 from torchcourse.probes.observe import kind
 
 
@@ -115,7 +116,10 @@ def among(inputs: list[Any], named: dict[str, Tensor]) -> list[str]:
 def probe(answer: Watched, function: str, example: Tensor, other: Tensor) -> Observations:
     """Ask whether a trace differs, with a function that notes what it was run on."""
     before, inputs = {"example": example.clone(), "other": other.clone()}, list[Any]()
-    found = answer(noting(FUNCTIONS[function], inputs), example, other)
+    try:
+        found = answer(noting(FUNCTIONS[function], inputs), example, other)
+    except RuntimeError as error:
+        return {"the call": expected_error(error, {"TorchScript interpreter": "the trace failed"})}
     seen: Observations = {"other afterwards": "as before" if torch.equal(other, before["other"]) else "changed"}
     if function != FAILS:  # a trace that fails leaves nothing to compare, so fn need not be run
         seen["fn was run on"] = " and ".join(among(inputs, before)) or "neither input"
@@ -148,6 +152,7 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields = {"function": inputs["function"], "found": seen.get("differs"), "meant": wanted.get("differs")}
     fields |= {"returned": seen.get("returned"), "ran_on": seen.get("fn was run on")}
+    fields |= {"ended": seen.get("the call")}
     return {name: value for name, value in fields.items() if value is not None}
 
 

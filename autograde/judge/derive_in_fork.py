@@ -36,7 +36,7 @@ MEMORY = 2048 * MIB
 """Private memory that the process may add."""
 
 MAX_ELEMENTS = 1 << 22
-"""Elements of a tensor that is derived from others without these limits."""
+"""How many elements a tensor may have that is derived without these limits."""
 
 
 class JudgingError(RuntimeError):

@@ -1126,11 +1126,12 @@ for epoch in range(2):
 #
 # Write `fit(model, train_loader, val_loader, *, epochs, lr, device)`: train with cross-entropy, with one pass over
 # `train_loader` per epoch, and validate after each, in evaluation mode. Return a dict of lists with one number per
-# epoch: `train_loss`, `val_loss` (mean cross-entropy over the samples), `val_accuracy` (0 to 1), `lr`. The model ends
-# with the weights of the best validation loss. Optimizer and schedule are your choice, but the rate has to change
-# over the epochs. With `digits.SmallCNN()`, batches of 64 and `lr=0.01` it should reach 97% on held-out digits
-# within 15 epochs; AdamW reaches 99%. The loaders give CPU batches, the model is on `device`. You may call what you
-# have written before: `train_step`, `evaluate`, `EarlyStopping` and `warmup_cosine` are nearly all of it.
+# epoch: `train_loss` (a mean over the epoch's samples or batches), `val_loss` (mean cross-entropy over the samples),
+# `val_accuracy` (0 to 1), `lr`. The model ends with the weights of the best validation loss. Optimizer and schedule
+# are your choice, but the rate has to change over the epochs. With `digits.SmallCNN()`, batches of 64 and `lr=0.01`
+# it should reach 97% on held-out digits within 15 epochs; AdamW reaches 99%. The loaders give CPU batches, the model
+# is on `device`. You may call what you have written before: `train_step`, `evaluate`, `EarlyStopping` and
+# `warmup_cosine` are nearly all of it.
 #
 # ```
 # history = fit(model, train_loader, val_loader, epochs=3, lr=0.01, device=torch.device("cpu"))

@@ -725,9 +725,9 @@ print("kept:", kept, " copied:", copied, " half of it:", 0.5 * norm.num_batches_
 # ### Exercise: EMA
 #
 # Write `EMA(model, decay)`, with `update(model)`, called after each step, and `copy_to(model)`. The average starts at
-# the model's values. Every entry of the `state_dict` is part of it: floats, including buffers, are averaged; others
-# are copied as they are. No graph is kept, and no memory is shared with any model. `copy_to` writes into the model's
-# existing tensors.
+# the model's values. Every entry of the `state_dict` is part of it: floats, including buffers, are averaged, those of
+# half precision in float32; others are copied as they are. No graph is kept, and no memory is shared with any model.
+# `copy_to` writes into the model's existing tensors.
 #
 # ```
 # model = nn.Linear(1, 1, bias=False)

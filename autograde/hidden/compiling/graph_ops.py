@@ -55,7 +55,8 @@ def names_of_dynamo(fn: Any, *args: Any) -> list[str]:
 
 
 def targets_of_symbolic_trace(fn: Any, *args: Any) -> list[str]:
-    return [str(n.target) for n in torch.fx.symbolic_trace(fn).graph.nodes if n.op.startswith("call")]
+    nodes = torch.fx.symbolic_trace(fn).graph.nodes
+    return [n.target if isinstance(n.target, str) else n.target.__name__ for n in nodes if n.op.startswith("call")]
 
 
 def without_namespace(fn: Any, *args: Any) -> list[str]:

@@ -142,6 +142,15 @@ def divided_by_ranks(_self: Accumulated, rows: int, count: int, pieces: int) -> 
     return rows / count / dist.get_world_size()
 
 
+def multiplied_by_ranks(_self: Accumulated, rows: int, count: int, pieces: int) -> float:
+    return rows / count * dist.get_world_size()
+
+
+def trains(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    ddp.train()
+    return accumulated()(ddp, micro_batches, loss_fn, optimizer)
+
+
 def two_ranks(_self: Accumulated, total: float) -> Any:
     return summed(_self, total) / 2
 
@@ -176,6 +185,26 @@ def equal_weights(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) ->
     return Accumulated().returned(total)
 
 
+def mean_of_losses(pooled: bool) -> Callable[..., Any]:
+    """Return a program with the right gradients, whose loss is a mean over micro-batches, of all ranks or of each."""
+
+    def step(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+        losses: list[float] = []
+
+        def noted(output: Tensor, y: Tensor) -> Any:
+            loss = loss_fn(output, y)
+            losses.append(loss.item())
+            return loss
+
+        accumulated(returned=lambda self, total: total)(ddp, micro_batches, noted, optimizer)
+        both = torch.tensor([sum(losses), len(losses)], dtype=torch.float64)
+        both = both if pooled else both / len(losses)
+        dist.all_reduce(both)
+        return (both[0] / both[1]).item()
+
+    return step
+
+
 EXCHANGED = 'In the case "{case}" the gradients were exchanged {exchanges} times, and once is enough: '
 APART = 'In the case "{case}" there were {exchanges} exchanges, and {what} is {got} where {want} is wanted: '
 VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
@@ -202,6 +231,13 @@ MISTAKES = [
             "backward unless it is told not to. And each rank returned the loss of its own samples.", PIECES),
     Mistake("equal-weights", accumulated(share=lambda self, rows, count, pieces: 1 / pieces), VALUE + "each "
             "micro-batch counted the same, whatever its size.", PIECES),
+    *(Mistake("returns-mean-of-micro-batches", mean_of_losses(pooled), LOSS + "the gradients are right, and the loss "
+              "is a mean over micro-batches, in which a small one counts as much as a large one.", PIECES)
+      for pooled in (True, False)),
+    Mistake("multiplies-by-ranks", accumulated(share=multiplied_by_ranks), VALUE + "the loss was multiplied by the "
+            "number of ranks, which undoes DDP's mean: the gradient is a sum over ranks.", PIECES),
+    Mistake("switches-to-training", trains, 'In the case "{case}" the model was in evaluation mode, and the step '
+            "switched it to training: {what} is {got} where {want} is wanted.", PIECES),
     Mistake("divides-by-ranks-again", accumulated(share=divided_by_ranks), VALUE + "DDP divides by the number of ranks "
             "already.", PIECES),
     Mistake("returns-local-loss", accumulated(returned=lambda self, total: total), LOSS + "each rank returned the loss "

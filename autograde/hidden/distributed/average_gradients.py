@@ -60,6 +60,18 @@ def in_place(_self: Averaging, p: Tensor) -> Tensor:
     return total
 
 
+def into_a_copy(_self: Averaging, p: Tensor) -> Tensor:
+    total = torch.zeros_like(p) if p.grad is None else p.grad
+    dist.all_reduce(total.contiguous())
+    return total
+
+
+def rank_zero_has_one(_self: Averaging, p: Tensor, ranks: float) -> bool:
+    flag = torch.tensor(float(p.grad is not None))
+    dist.broadcast(flag, 0)
+    return bool(flag)
+
+
 def skipping(model: nn.Module) -> None:
     for p in model.parameters():
         if p.grad is not None:
@@ -104,12 +116,16 @@ MISTAKES = [
             AVERAGE),
     Mistake("drops-what-one-rank-has", averaging(takes_part=lambda self, p, ranks: ranks == dist.get_world_size()),
             VALUE + "one rank has a gradient there, and half of it is the mean.", AVERAGE),
+    Mistake("asks-rank-zero", averaging(takes_part=rank_zero_has_one), VALUE + "rank 0 has no gradient there, and "
+            "another rank has one: which parameters take part is for all ranks to say.", AVERAGE),
     Mistake("zeros-where-none-was", averaging(summed=only_where_this_rank_has_one), VALUE + "a rank that did not use "
             "the layer gets the mean as well, or its weights would part from the others'.", AVERAGE),
     Mistake("leaves-none-where-none-was", only_into_what_is_there, VALUE + "this rank sent zeros for the layer and did "
             "not take the mean, so the optimizers part: one moves the layer, the other does not.", AVERAGE),
     Mistake("reduces-a-view", averaging(summed=in_place), VALUE + "`all_reduce` of a view with gaps, or of two layouts "
             "of one shape, adds up the wrong entries without an error. Give it a contiguous copy.", AVERAGE),
+    Mistake("copy-not-written-back", averaging(summed=into_a_copy), VALUE + "the gradient has gaps in memory, so "
+            "`contiguous` made a copy, which received the sum, and nobody kept it.", AVERAGE),
     Mistake("through-float32", averaging(divided=lambda self, total, ranks: total.float().to(total.dtype)
                                          / dist.get_world_size()), VALUE +
             "it was rounded to float32 on the way.", AVERAGE),

@@ -56,6 +56,11 @@ def averaged(_self: Broadcast, tensor: Tensor, src: int) -> None:
     tensor.detach().copy_(whole / dist.get_world_size())
 
 
+def floats_averaged(_self: Broadcast, tensor: Tensor, src: int) -> None:
+    """Average as far as an answer shows it that leaves integers out."""
+    (averaged if tensor.is_floating_point() else Broadcast.send)(_self, tensor, src)
+
+
 def through_float32(_self: Broadcast, tensor: Tensor, src: int) -> None:
     whole = tensor.detach().contiguous().float()
     dist.broadcast(whole, src)
@@ -121,8 +126,9 @@ MISTAKES = [
             "model like the rest.", START),
     Mistake("forgets-frozen-parameters", broadcasting(tensors=trainable), STAYED + "a frozen parameter is not trained, "
             "and still has to be the same on all ranks.", START),
-    Mistake("averages-instead", broadcasting(send=averaged), 'In the case "{case}" {what} is {got} where {want}, the '
-            "number of rank {src}, is wanted: the numbers were averaged over the ranks.", START),
+    *(Mistake("averages-instead", broadcasting(send=send), 'In the case "{case}" {what} is {got} where {want}, the '
+              "number of rank {src}, is wanted: the numbers were averaged over the ranks.", START)
+      for send in (averaged, floats_averaged)),
     Mistake("ignores-src", broadcasting(source=lambda self, src: 0), 'In the case "{case}" {what} is {got} where '
             "{want} is wanted: rank {src} has the numbers to send, not rank 0.", START),
     Mistake("ignores-src", broadcasting(send=floats_from_rank_zero), 'In the case "{case}" {what} is {got} where '

@@ -83,7 +83,7 @@ def parameters_only(model: nn.Module) -> Any:
 def with_scratch(model: nn.Module) -> Any:
     state = right(model)
     if state:
-        state |= {name.removeprefix("module."): buffer for name, buffer in model.named_buffers()}
+        state |= dict(unwrapped(model).named_buffers())
     return state
 
 
@@ -194,7 +194,7 @@ MISTAKES = [
             "whole.", CHECKPOINTS),
     Mistake("keeps-dtensors", sharded_tensors, 'In the case "{case}" the dict holds {kinds}: gather it, or the file '
             "can be read only by as many ranks.", CHECKPOINTS),
-    Mistake("every-rank-returns-it", everywhere, 'In the case "{case}" rank 1 returned {count1} tensors as well: it '
+    Mistake("every-rank-returns-it", everywhere, 'In the case "{case}" rank 1 returned the tensors as well: it '
             "needs none of them, and a large model fits into one rank's memory, not into all.", CHECKPOINTS),
     Mistake("called-by-rank-zero-only", rank_zero_calls, 'In the case "{case}" rank 0 is {ended0}: to gather the '
             "shards takes all ranks, so each has to make the call.", CHECKPOINTS),

@@ -248,6 +248,17 @@ def tells_the_message(fn: Fn) -> Any:
     return fn()
 
 
+def takes_none_for_a_failure(fn: Fn) -> Any:
+    if dist.get_rank():
+        return right(fn)
+    result = None
+    try:
+        result = fn()
+        return result
+    finally:
+        tell(result is None)
+
+
 AT_ONCE = (
     'In the case "{case}" the order was: {order}. Nothing made the others wait until rank 0 was through: after a '
     "barrier in front of the call all start together."
@@ -291,6 +302,8 @@ MISTAKES = [
             "on rank 1: after the first one the process group was gone, and with it every later call.", FIRST),
     Mistake("others-go-on-after-an-error", tells_the_message, AFTER_ERROR + "rank 0 had raised an exception without a "
             "message, and that was taken for none.", FIRST),
+    Mistake("takes-none-for-a-failure", takes_none_for_a_failure, RESULTS + "rank 0's call had returned None, and that "
+            "was taken for a failure. A call may have no result.", FIRST),
     Mistake("calls-twice", twice_on_rank_zero, 'In the case "{case}" {what} came out as {got} where {want} is wanted: '
             "one call for each rank.", FIRST),
 ]  # fmt: skip

@@ -99,6 +99,14 @@ def cut_before_shuffling(
     return Sharing()(kept, rank, world_size, epoch=epoch, seed=seed)
 
 
+def shuffles_its_part(
+    n: int, rank: int, world_size: int, *, epoch: int, seed: int, drop_last: bool = False
+) -> list[int]:
+    unshuffled = sharing(order=lambda self, n, seed: list(range(n)))
+    part = unshuffled(n, rank, world_size, epoch=epoch, seed=seed, drop_last=drop_last)
+    return [part[i] for i in Sharing().order(len(part), 1000 * seed + epoch)]
+
+
 LENGTHS = 'In the case "{case}" the shares are {lengths} long where {right} is wanted: '
 MISTAKES = [
     Mistake("unequal-shares", sharing(fit=lambda self, order, length: order), LENGTHS + "a rank with one batch more "
@@ -110,8 +118,10 @@ MISTAKES = [
             "is not enough.", SHARES),
     Mistake("ignores-drop-last", sharing(length=lambda self, n, w, drop: w * math.ceil(n / w)), LENGTHS + "with "
             "`drop_last` the order is cut, not padded.", SHARES),
-    Mistake("cuts-before-shuffling", cut_before_shuffling, 'In the case "{case}" the {what} are {got}: the last ones '
+    Mistake("cuts-before-shuffling", cut_before_shuffling, 'In the case "{case}", {what}: {got}. The last ones '
             "were cut off before the order was drawn, and are never seen. Shuffle all of them, then cut.", SHARES),
+    Mistake("shuffles-its-own-part", shuffles_its_part, 'In the case "{case}" rank 0 has the same samples in every '
+            "epoch: each rank shuffled a part of its own. Shuffle all samples first, then deal them out.", SHARES),
     Mistake("always-drops", sharing(length=lambda self, n, w, drop: w * (n // w)), LENGTHS + "without `drop_last` no "
             "sample may be lost: repeat some instead.", SHARES),
     Mistake("order-differs-by-rank", sharing(seed_of=lambda self, seed, epoch, rank: 1000 * seed + epoch + 7919 * rank),

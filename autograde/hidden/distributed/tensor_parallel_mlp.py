@@ -156,6 +156,10 @@ def relu_instead(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return leave(F.relu(enter(x) @ w1.T) @ w2.T)
 
 
+def tanh_formula(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
+    return leave(F.gelu(enter(x) @ w1.T, approximate="tanh") @ w2.T)
+
+
 def flat_batch(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return leave(F.gelu(enter(x.reshape(-1, x.shape[-1])) @ w1.T) @ w2.T)
 
@@ -245,6 +249,8 @@ MISTAKES = [
     Mistake("averages-instead", averaged, VALUE + "the parts are to be added up; they were averaged.", SPLIT),
     Mistake("gathers-the-weights", gathers_weights, COUNT + "the weights were put together on every rank, and to split "
             "them was the point. The activations are what is exchanged, once in each direction.", SPLIT),
+    Mistake("tanh-formula", tanh_formula, VALUE + "the values are those of the approximation of gelu by tanh. The "
+            "exact one is PyTorch's default.", SPLIT),
     Mistake("flattens-the-batch", flat_batch, 'In the case "{case}" the call returned {returned}: x was made a table '
             "for the products, and the output has to have the other dimensions of x again. `@` copes with them as they "
             "are.", SPLIT),

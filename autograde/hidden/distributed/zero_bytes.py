@@ -142,6 +142,8 @@ MISTAKES = [
             "where {exact} is wanted: a share rounds up, or some parameters would belong to no rank.", MEMORY),
     Mistake("rounds-the-bytes", rounds_the_bytes, 'In the case "{case}" {returned} bytes came out where {exact} is '
             "wanted: the share of a rank is a whole number of parameters, not of bytes.", MEMORY),
+    Mistake("returns-float", counting(share=lambda self, n, w: n / w), 'In the case "{case}" the {what} came out as '
+            "{got}: `/` gives a float, and a share is a whole number of parameters, rounded up.", MEMORY),
     Mistake("returns-float", counting(returned=float), 'In the case "{case}" the {what} came out as {got}: a number of '
             "bytes is an int.", MEMORY),
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
-from torchcourse.probes.on_ranks import MODULES, on_ranks
+from torchcourse.probes.on_ranks import MODULES, on_ranks, rank
 from torchcourse.probes.sharded_models import Blocks, drawn_model, gathered
 
 
@@ -70,7 +70,7 @@ def condition(model: nn.Module) -> dict[str, Any]:
 
 
 def program(answer: Callable[..., Any], width: int, depth: int, seed: int, wrapper: str, own: str = "") -> Observations:
-    """Observe the dict of this rank, and whether the model is as before."""
+    """Observe the dict of rank 0, whether that of another rank is empty, and whether the model is as before."""
     model = wrapped(built(width, depth, seed, own), wrapper)
     before = condition(model)
     found = answer(model)
@@ -78,12 +78,15 @@ def program(answer: Callable[..., Any], width: int, depth: int, seed: int, wrapp
         return {"returned": kind(found)}
     after = condition(model)
     kept = all(map(torch.equal, before.pop("values"), after.pop("values"))) and before == after
+    afterwards = {"model afterwards": "as before" if kept else "changed"}
+    if rank() != 0:
+        return afterwards | {"dict": "with entries" if found else "empty"}
     plain = {str(k): v.detach() for k, v in found.items() if isinstance(v, Tensor) and not isinstance(v, DTensor)}
     return {
         "names": sorted(map(str, found)),
         "kinds": sorted({sort_of(value) for value in found.values()}),
         "values": dict(sorted(plain.items())),
-        "model afterwards": "as before" if kept else "changed",
+        **afterwards,
     }
 
 
@@ -105,7 +108,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     names, right = seen.get("names, rank 0") or ["nothing"], wanted.get("names, rank 0") or []
     odd_kind = next((k for k in seen.get("kinds, rank 0") or [] if k not in wanted["kinds, rank 0"]), "nothing")
     fields: dict[str, object] = {"name": next((n for n in names if n not in right), names[0])}
-    fields |= {"count1": len(seen.get("names, rank 1") or []), "kinds": odd_kind}
+    fields["kinds"] = odd_kind
     fields |= {"missing": next((n for n in right if n not in names), "none"), "ended0": seen.get("rank 0")}
     values = seen.get("values, rank 0") or {}
     for name, value in values.items():

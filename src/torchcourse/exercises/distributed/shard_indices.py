@@ -58,7 +58,8 @@ def derive(case: Case, seen: Observations) -> Observations:
         if n >= ENOUGH and n % case.inputs["world_size"] > 1:  # a single one may be left out again by chance
             drawn = [shares for name, shares in seen.items() if name.startswith(("epoch", "another"))]
             left_out = {frozenset(range(n)).difference(*shares) for shares in drawn}
-            found["samples left out in each epoch"] = "the same" if len(left_out) == 1 else "different"
+            same = "the same" if len(left_out) == 1 else "different"
+            found["samples left out in each epoch"] = same if any(left_out) else "none"
     if "alone" in seen:
         shared = [seen[f"epoch {epoch}"] for epoch in epochs[:2]]
         found["order with another number of ranks"] = "the same" if _one_order(seen["alone"], shared) else "another"
@@ -71,6 +72,9 @@ def derive(case: Case, seen: Observations) -> Observations:
             "the same" if len(first) > 1 and first.count(first[0]) == len(first) else "different"
         )
         found["shares in rising order"] = all(share == sorted(share) for share in first)
+        if n > len(first[0]):
+            samples = {frozenset(shares[0]) for shares in (first, *others)}
+            found["samples of rank 0 in each epoch"] = "the same" if len(samples) == 1 else "different"
     return found
 
 

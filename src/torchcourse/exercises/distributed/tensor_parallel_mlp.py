@@ -67,7 +67,7 @@ def cases(draw: Draw) -> list[Case]:
         case("two halves", **layer(draw.size(3, 5), cuts=[4], hidden=8)),
         case("three uneven shards", **layer(3, cuts=[2, 5], hidden=draw.size(7, 9))),
         case("a batch of sequences, float64", **in_float64, **sequences),
-        case("x needs no gradient", data=True, **layer(3, cuts=[3], hidden=5)),
+        case("one row, which needs no gradient", data=True, **layer(cuts=[3], hidden=5)),
         case("a gradient that is expanded", **layer(4, cuts=[5], hidden=10) | {"g": torch.ones(1, 1).expand(4, 5)}
              | {"w2": draw.normal(5, 10)}),
     ]  # fmt: skip

@@ -173,6 +173,10 @@ def as_float(x: Tensor) -> Any:
     return ring()(x.float())
 
 
+def in_float32(x: Tensor) -> Tensor:
+    return ring()(x.float()).to(x.dtype)
+
+
 def flat_result(x: Tensor) -> Any:
     return ring()(x).flatten()
 
@@ -230,6 +234,8 @@ MISTAKES = [
             RING),
     Mistake("dtype-not-kept", as_float, 'In the case "{case}" the result is of dtype {got_dtype} where {want_dtype} is '
             "wanted.", RING),
+    Mistake("adds-in-float32", in_float32, 'In the case "{case}" {what} is {got} where {want} is wanted: the sum was '
+            "taken in float32, which has no room for all digits of int64 or float64. Add in the dtype of x.", RING),
     Mistake("shape-not-kept", flat_result, 'In the case "{case}" the result has shape {got_shape} where {want_shape} '
             "is wanted.", RING),
 ]  # fmt: skip

@@ -291,7 +291,7 @@ def test_fit_may_fall_short_of_its_goal_by_chance_and_no_further(right: int, tol
     exercise = exercises(TRAINING)["fit"]
     history = {"train_loss": [0.5], "val_loss": [0.1], "val_accuracy": [0.98], "lr": [0.01]}
     seen = {"history": history, "epochs": 1, "rates": [0.01], "real": True, "moved": True, "final val": (0.1, 0.98),
-            "final test": (0.2, right / 297)}  # fmt: skip
+            "final test": (0.2, right / 297), "validated in": "evaluation mode"}  # fmt: skip
     digits = exercise.cases(Draw(VISIBLE_SEED))[2]
     assert exercise.derive(digits, seen)["accuracy on held-out digits"].kind == told
 

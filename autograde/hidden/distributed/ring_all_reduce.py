@@ -173,7 +173,7 @@ def as_float(x: Tensor) -> Any:
     return ring()(x.float())
 
 
-def in_float32(x: Tensor) -> Tensor:
+def in_float32(x: Tensor) -> Any:
     return ring()(x.float()).to(x.dtype)
 
 

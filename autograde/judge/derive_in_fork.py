@@ -14,11 +14,11 @@ import select
 import signal
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from autograde.settings import MIB
 from torchcourse.checking.result import derive
@@ -34,7 +34,6 @@ MAX_WALL_FACTOR = 4.0
 """How many times as long it may take on a busy machine."""
 MEMORY = 2048 * MIB
 """Private memory that the process may add."""
-
 MAX_ELEMENTS = 1 << 22
 """How many elements a tensor may have that is derived without these limits."""
 
@@ -81,17 +80,8 @@ def may_grow(case: Case, raw: Observations) -> bool:
 
     Tensors broadcast: from the shapes (n, 1, 1), (1, n, 1) and (1, 1, n) comes one of n³ elements.
     """
-    shapes = [shape[::-1] for shape in _shapes([*raw.values(), *case.inputs.values()])]
+    shapes = [leaf.shape[::-1] for leaf in tree_leaves((raw, case.inputs)) if isinstance(leaf, Tensor)]
     return math.prod(max(sizes) for sizes in itertools.zip_longest(*shapes, fillvalue=1)) > MAX_ELEMENTS
-
-
-def _shapes(values: Iterable[Any]) -> Iterator[tuple[int, ...]]:
-    """Yield the shapes of tensors, also of those in lists and dicts."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield tuple(value.shape)
-        elif isinstance(value, list | tuple | dict):
-            yield from _shapes(value.values() if isinstance(value, dict) else value)
 
 
 def _derive_and_send(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from autograde.judge.trial import trial_submission
 from autograde.judge.verdict import Verdict, decide
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import LIMITS
-from autograde.source import paths
+from tests.support.alone import COMMAND, environment
 from torchcourse.probes.native import missing_tools
 
 LESSON = "01_tensors"
@@ -254,10 +253,9 @@ def test_a_machine_whose_devices_are_broken_is_refused_and_the_doctor_names_the_
     script = 'mount -t tmpfs tmpfs "$1" && : > "$1/null" && mount --bind "$1/null" /dev/null && shift && exec "$@"'
     (tmp_path / "dev").mkdir()
     apart = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path / "dev")]
-    main = "from torchcourse.cli import main; main()"
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(paths.ROOT), str(paths.ROOT / "src")])}
+    env = environment()
     for words, status in ((["grade", LESSON, "--submitted", "class", "--out", "out"], 2), (["doctor"], 1)):
-        command = [*apart, sys.executable, "-c", main, *words]
+        command = [*apart, sys.executable, "-c", COMMAND, *words]
         done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=300)
         assert "Permission denied: '/dev/null'" in done.stdout, done.stdout + done.stderr
         assert done.returncode == status

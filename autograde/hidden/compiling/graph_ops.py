@@ -119,22 +119,16 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-SIMPLE = ("double", "sine", "shift")
-
-
 def more_cases(draw: Draw) -> list[Case]:
     n = draw.size(2, 5)
+    steps = [draw.pick(["double", "sine", "shift"]) for _ in range(draw.size(3, 6))]
     return [
         case("a choice", function="chosen", args=[draw.normal(n)]),
         case("row sums", function="row sums", args=[draw.normal(3, n)]),
         case("no operation", function="no operation", args=[draw.normal(n)]),
         case("a branch on the shape", function="branch on shape", args=[draw.normal(draw.size(1, 4), n)]),
         case("methods", function="methods and functions", args=[draw.normal(2, n)]),
-        case(
-            "drawn operations",
-            function=[SIMPLE[k] for k in draw.integers(0, 3, draw.size(3, 6)).tolist()],
-            args=[draw.normal(n)],
-        ),
+        case("drawn operations", function=steps, args=[draw.normal(n)]),
     ]
 
 

@@ -210,7 +210,7 @@ def more_cases(draw: Draw) -> list[Case]:
         "a mask of uint8",
         "two numbers",
     )
-    drawn = [shown[k] for k in draw.integers(0, len(shown), draw.size(2, 4)).tolist()]
+    drawn = [draw.pick(shown) for _ in range(draw.size(2, 4))]
     together = case("several, one after the other", function=drawn, x=draw.normal(draw.size(3, 4), 5) + 1)
     return [*(function_case(draw, name) for name in shown), together]
 

@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from torchcourse.model.observations import Observations
 
-__all__ = ["WatchedTraining", "watched_training"]
+__all__ = ["WatchedTraining", "is_of", "watched_training"]
 
 MODE_DEPENDENT = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._NormBase)
 CHECKED_STEPS, STALE = 12, 1.2
@@ -45,7 +45,7 @@ class WatchedTraining:
     def before(self, module: nn.Module, inputs: Any) -> None:
         """Note the start of a module's run."""
         if self.depth == 0:
-            self.evaluating = bool(inputs) and isinstance(inputs[0], Tensor) and self._is_of_test(inputs[0])
+            self.evaluating = bool(inputs) and is_of(self.test, inputs[0])
             self.rows = self._rows_of(inputs[0]) if self.evaluating else self.rows[:0]
         self.depth += 1
         for parameter in module.parameters(recurse=False):
@@ -62,12 +62,6 @@ class WatchedTraining:
             self.with_graph += output.requires_grad
         if output.dim() == 2 and output.shape[1] == self.classes:
             self.guesses.append((self.rows, output.detach().argmax(1).cpu()))
-
-    def _is_of_test(self, x: Tensor) -> bool:
-        test = self.test
-        if not len(x) or x.shape[1:] != test.shape[1:]:
-            return False
-        return bool((test.to(x.device, x.dtype) == x[:1]).flatten(1).all(1).any())
 
     def _rows_of(self, x: Tensor) -> Tensor:
         """Return which rows of the test inputs these are."""
@@ -119,6 +113,13 @@ class WatchedTraining:
             "active while judging": ", ".join(sorted(self.active)) or "neither dropout nor batch norm",
             "graphs while judging": "built" if self.with_graph else "not built",
         }
+
+
+def is_of(table: Tensor, x: object) -> bool:
+    """Return whether `x` begins with a row of `table`."""
+    if not isinstance(x, Tensor) or not len(x) or x.shape[1:] != table.shape[1:]:
+        return False
+    return bool((table.to(x.device, x.dtype) == x[:1]).flatten(1).all(1).any())
 
 
 def _norm(tensors: list[Tensor]) -> float:

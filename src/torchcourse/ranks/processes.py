@@ -110,14 +110,13 @@ def fork_ranks(function: Callable[[], Any], world_size: int) -> list[Outcome]:
     dist.is_backend_available("cpu:gloo")  # torch searches all installed packages for it, once: not in each rank
     scratch = Path(tempfile.mkdtemp(prefix="ranks-"))
     ranks: list[_Rank] = []
-    listener = socket.create_server(("127.0.0.1", 0))
     try:
-        for number in range(world_size):
-            ranks.append(_Rank(function, number, world_size, scratch, listener))
-        _wait_for(ranks)
-        return [rank.outcome() for rank in ranks]
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            for number in range(world_size):
+                ranks.append(_Rank(function, number, world_size, scratch, listener))
+            _wait_for(ranks)
+            return [rank.outcome() for rank in ranks]
     finally:
-        listener.close()
         for rank in ranks:
             rank.kill()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -87,12 +87,12 @@ def cases(draw: Draw) -> list[Case]:
     ]
 
 
-def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"sizes": inputs["sizes"], "x_shape": tuple(inputs["x"].shape)}
     if isinstance(seen.get("h"), Tensor):
         fields |= {"largest": seen["h"].abs().max().item(), "h_shape": tuple(seen["h"].shape)}
     fields |= {"gave": seen["returned"]} if "returned" in seen else {}
-    return {**quotes_registered(inputs, seen, _wanted), **fields}
+    return {**quotes_registered(inputs, seen, wanted), **fields}
 
 
 EXERCISE = Exercise(

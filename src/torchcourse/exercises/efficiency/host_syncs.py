@@ -109,12 +109,12 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
 
 def probe(answer: Watched, function: str | list[str], x: Tensor) -> Observations:
     """Observe the number of waits in one of `FUNCTIONS`, or in several, one after the other."""
-    names = [function] if isinstance(function, str) else function
+    fn = FUNCTIONS[function] if isinstance(function, str) else one_after_another(function)
+    return {"result": as_count(answer.answer(fn, x))}
 
-    def one_after_another(x: Tensor) -> list[Any]:
-        return [FUNCTIONS[name](x) for name in names]
 
-    return {"result": as_count(answer.answer(FUNCTIONS[names[0]] if len(names) == 1 else one_after_another, x))}
+def one_after_another(names: list[str]) -> Callable[[Tensor], Any]:
+    return lambda x: [FUNCTIONS[name](x) for name in names]
 
 
 def function_case(draw: Draw, function: str) -> Case:

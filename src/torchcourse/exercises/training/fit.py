@@ -17,6 +17,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, flat, number, with_detail
+from torchcourse.probes.whole_trainings import is_of
 
 GOOD = 0.97
 CHANCE = 0.015
@@ -117,12 +118,11 @@ class _Judging:
     """A forward hook that notes whether a network ran in training mode on data to judge it by."""
 
     def __init__(self, x: Tensor) -> None:
-        self.x, self.in_training_mode = x.cpu(), False
+        self.x, self.in_training_mode = x, False
 
     def __call__(self, model: nn.Module, inputs: tuple[Any, ...], _logits: object) -> None:
-        first = inputs[0][:1].detach().cpu() if inputs and isinstance(inputs[0], Tensor) else self.x[:0]
-        if model.training and len(first) and first.shape[1:] == self.x.shape[1:]:
-            self.in_training_mode |= bool((self.x == first).flatten(1).all(1).any())
+        if model.training and inputs:
+            self.in_training_mode |= is_of(self.x, inputs[0])
 
 
 def _fitted(answer: Watched, model: nn.Module, parts: dict[str, tuple[Tensor, Tensor]], **more: Any) -> dict[str, Any]:

@@ -17,8 +17,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from tests.support.waiting import eventually
 from torchcourse.checking.check import report_on
+from torchcourse.checking.probe import Watched
 from torchcourse.demos import ranks as demo
+from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Unattempted
+from torchcourse.model.observations import Observations
+from torchcourse.probes.on_ranks import on_ranks
 from torchcourse.ranks import processes, start
 from torchcourse.ranks.processes import DIED, HANGS, RAISED, RETURNED, Outcome
 from torchcourse.ranks.start import run_ranks
@@ -245,6 +249,21 @@ def test_a_check_leaves_no_process_whether_the_answer_passes_hangs_or_kills_the_
     assert living() == before
     assert not report_on("global_mean", {"global_mean": kills}).passed
     eventually(lambda: len(living()) <= len(before), PATIENCE)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_ranks_that_exchange_different_sizes_are_observed_alike_whichever_is_first(late: int) -> None:
+    def different_sizes(late: int) -> Observations:
+        time.sleep(0.3 * (dist.get_rank() == late))
+        dist.all_reduce(torch.ones(12 - 3 * dist.get_rank()))
+        return {}
+
+    def program(answer: Callable[..., Observations], late: int) -> Observations:
+        return answer(late)
+
+    answer = Watched(different_sizes, find("global_mean")[1], on_cpu=True)
+    seen = on_ranks(answer, program, {"late": late}, world_size=3)
+    assert [(name, getattr(value, "reason", value)) for name, value in seen.items()] == [("ranks", DIED)]
 
 
 def test_a_demo_prints_what_became_of_each_rank(capsys: pytest.CaptureFixture[str]) -> None:

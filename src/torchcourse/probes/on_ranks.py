@@ -25,8 +25,9 @@ Reasons = dict[str, str]
 HANGING: MutableMapping[Any, Observations] = weakref.WeakKeyDictionary()
 """Observations of answers whose ranks never finish, reused in later cases: waiting each time would exceed the time
 limit."""
-ADDRESS = re.compile(r"\[[\d.:a-f]+\]:\d+")
-"""An address with a port, in a message of gloo's: another one each time."""
+BROKEN = re.compile(r"\[\S*/gloo/transport/.*", re.DOTALL)
+"""What gloo raises where another rank's process has ended: another address each time, and one of several sentences."""
+ABORTED = Raised("process ended", "by signal 6")
 NO_REASONS: Reasons = {}
 OUT_OF_SIGHT = "calls out of sight"
 SPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
@@ -39,7 +40,9 @@ def on_ranks(
     """Run `program(answer, **inputs)` on every rank; return what each observed, as "name, rank n".
 
     The observation "rank n" says how the rank ended. If every rank raises the same kind of exception, that is the only
-    observation, as it would be in one process. `reasons` maps words in its message to the reason to record.
+    observation, as it would be in one process. `reasons` maps words in its message to the reason to record. If a rank
+    is aborted, that is the only observation as well: gloo does so to whichever rank is first to receive a tensor of
+    another size than its own, and what becomes of the others is another thing each time.
     """
     if known := HANGING.get(answer.answer):
         return known
@@ -47,7 +50,10 @@ def on_ranks(
     errors = [o.error for o in outcomes if o.ended == RAISED and o.error is not None]
     if len(errors) == world_size and len({error.kind for error in errors}) == 1:
         reason = next((why for words, why in reasons.items() if words in errors[0].message), errors[0].reason)
-        return {"raised": Raised(errors[0].kind, ADDRESS.sub("[another rank]", errors[0].message), reason)}
+        return {"raised": Raised(errors[0].kind, _message(errors[0]), reason)}
+    if any(outcome.ended == DIED and outcome.error == ABORTED for outcome in outcomes):
+        why = "a rank was aborted, as happens where they exchange tensors of different sizes"
+        return {"ranks": Raised(ABORTED.kind, why, DIED)}
     seen: Observations = {}
     for number, outcome in enumerate(outcomes):
         seen[f"rank {number}"] = ended(outcome)
@@ -63,8 +69,12 @@ def ended(outcome: Outcome) -> str | Raised:
     if outcome.ended == HANGS:
         return Raised(HANGS, f"in {outcome.call}" if outcome.call else "", HANGS)
     if outcome.error is not None:
-        return Raised(outcome.error.kind, ADDRESS.sub("[another rank]", outcome.error.message), outcome.ended)
+        return Raised(outcome.error.kind, _message(outcome.error), outcome.ended)
     return RETURNED if outcome.ended == RETURNED else DIED
+
+
+def _message(error: Raised) -> str:
+    return BROKEN.sub("The connection to another rank is lost: its process has ended.", error.message)
 
 
 def rank() -> int:

@@ -6,7 +6,6 @@ asks for more than the box or this machine could give.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,21 +13,18 @@ import pytest
 
 from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from tests.attacks.box import OTHERS, PROCESSES, run_in_box, scratch
-from tests.support.attacks import allowed_verdicts, attack_source
+from tests.support.attacks import LESSON, OTHER, RIGHT, TARGET, allowed_verdicts, attack_source
+from tests.support.results import grade_rows
 from tests.support.sandboxed import running
 
 pytestmark = pytest.mark.sandbox
 
 HERE = Path(__file__).parent / "exhaustion"
 ATTACKS = sorted(path.stem for path in HERE.glob("*.py"))
-LESSON, TARGET, OTHER = "01_tensors", "row_softmax", "select_scores"
-RIGHT = {
-    TARGET: "def row_softmax(x):\n    e = torch.exp(x - x.amax(-1, True))\n    return e / e.sum(-1, True)",
-    OTHER: "def select_scores(scores, labels):\n    return scores.gather(1, labels[:, None])[:, 0]",
-}
 MOST = PROCESSES + 20 + 2 * OTHERS
 FORKS = f"""
 import os, time
+from tests.support.results import grade_rows
 made = 0
 try:
     for _ in range({MOST}):
@@ -79,8 +75,8 @@ def verdicts(folder: Path) -> Verdicts:
     program = str(Path(__file__).with_name("exhausting.py"))
     done = run_in_box(program, str(folder / "class"), str(folder / "out"), folder=folder)
     assert done.returncode == 0, done.stderr[-2000:]
-    with (folder / "out" / "grades.csv").open(newline="") as file:
-        return {(r["student"], r["exercise"]): (r["status"], float(r["score"])) for r in csv.DictReader(file)}
+    rows = grade_rows(folder / "out" / "grades.csv")
+    return {(row["student"], row["exercise"]): (row["status"], float(row["score"])) for row in rows}
 
 
 @pytest.mark.parametrize("name", ATTACKS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import re
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +19,7 @@ from traitlets.config import Config, PyFileConfigLoader
 
 from autograde.batch.nbgrader_pages import FILTERS, safe_markdown
 from autograde.source import paths
+from tests.support.pages import Page
 
 LESSON = "01_tensors"
 HOSTILE = """# Mine
@@ -54,18 +54,6 @@ def shown(template: str, text: str, config: Config) -> str:
     return page
 
 
-class Attributes(HTMLParser):
-    """Collects the attributes of all tags of a page."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.found: set[tuple[str, str | None]] = set()
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found |= set(attrs)
-
-
 @pytest.mark.parametrize("template", ["formgrade", "feedback"])
 def test_what_a_learner_wrote_acts_on_no_page_of_nbgrader(template: str) -> None:
     """On the formgrader's pages grades are given; on those of its feedback others are logged in."""
@@ -73,7 +61,7 @@ def test_what_a_learner_wrote_acts_on_no_page_of_nbgrader(template: str) -> None
     assert "<strong>bold</strong>" in page
     assert "<script>steal()" in shown(template, HOSTILE, Config())
     assert "<script>steal()" not in page
-    assert Attributes(page).found == Attributes(shown(template, "A **plain** `text`", configured())).found
+    assert Page(page).attributes == Page(shown(template, "A **plain** `text`", configured())).attributes
 
 
 def test_the_formgrader_shows_text_where_it_was_started_outside_the_class_folder() -> None:

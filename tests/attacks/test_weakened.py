@@ -23,8 +23,8 @@ from autograde.judge.submission import read_submission
 from autograde.sandbox.inside import seccomp
 from autograde.sandbox.sandbox import Sandbox
 from autograde.settings import LIMITS, MIB
-from tests.attacks.test_exhaustion import LESSON, TARGET
 from tests.support.alone import alone
+from tests.support.attacks import LESSON, TARGET
 from tests.support.sandboxed import running
 
 pytestmark = pytest.mark.sandbox

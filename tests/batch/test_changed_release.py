@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from autograde.source.release import load_release
 from tests.support.commands import run_instructors
 from tests.support.doors import scores
 from tests.support.editions import edition
-from tests.support.results import tree
+from tests.support.results import grade_rows, tree
 from tests.support.stand_ins import LESSON, SOLVED, submit, use_stand_in
 
 CHANGES = {"row_softmax": 7, "describe": 3}
@@ -45,9 +44,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def rows(table: Path) -> dict[tuple[str, str], tuple[str, str, str]]:
-    with table.open(newline="") as file:
-        return {(row["student"], row["exercise"]): (row["score"], row["max_score"], row["status"])
-                for row in csv.DictReader(file)}  # fmt: skip
+    return {(row["student"], row["exercise"]): (row["score"], row["max_score"], row["status"])
+            for row in grade_rows(table)}  # fmt: skip
 
 
 def test_old_submissions_are_measured_against_their_own_release_and_get_the_points_of_now(graded: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from pathlib import Path
@@ -15,6 +14,7 @@ from autograde.judge.lesson_grader import lesson_grader
 from autograde.source.release import load_release
 from tests.support.classes import Student, halves, students, write_class
 from tests.support.doors import stock_scores
+from tests.support.results import grade_rows
 from torchcourse.model.catalogue import LESSONS, exercises
 from torchcourse.model.observations import agree
 
@@ -35,8 +35,7 @@ def test_each_student_gets_the_deserved_scores_and_in_some_lessons_from_nbgrader
     members = students(lesson, SIZE) if SIZE else halves(lesson)
     write_class(tmp_path / "submitted", lesson, members)
     grade([lesson], tmp_path / "submitted", tmp_path / "out")
-    with (tmp_path / "out" / "grades.csv").open(newline="") as file:
-        rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    rows = {(row["student"], row["exercise"]): row for row in grade_rows(tmp_path / "out" / "grades.csv")}
     seen = {key: (row["misconception"], float(row["score"])) for key, row in rows.items()}
     wanted = {(s.name, name): deserved(lesson, s, name) for s in members for name in exercises(lesson)}
     faults = [f"{key}: {rows[key]['status']} {seen[key]}, not {wanted[key]}: {rows[key]['message']}"

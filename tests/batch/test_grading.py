@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
 import shutil
@@ -25,6 +24,7 @@ from autograde.source import paths
 from autograde.source.release import load_release
 from autograde.source.script import answers_as_text
 from tests.support.doors import scores, stock_scores
+from tests.support.results import grade_rows
 from torchcourse.model import codec
 from torchcourse.model.catalogue import exercises
 
@@ -75,20 +75,18 @@ def some_of(submitted: Path, folder: Path, *students: str) -> Path:
     return folder / "submitted"
 
 
-def rows(out: Path) -> list[dict[str, str]]:
-    with (out / "grades.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_every_student_has_a_row_for_every_exercise_in_order(out: Path) -> None:
     names = "ada ben cleo dan eve finn gil hana ivo jun"
     expected = [(student, LESSON, exercise) for student in names.split() for exercise in EXERCISES]
-    assert [(r["student"], r["lesson"], r["exercise"]) for r in rows(out)] == expected
-    assert tuple(rows(out)[0]) == COLUMNS
+    assert [(r["student"], r["lesson"], r["exercise"]) for r in grade_rows(out / "grades.csv")] == expected
+    assert tuple(grade_rows(out / "grades.csv")[0]) == COLUMNS
 
 
 def test_every_verdict_is_the_expected_one(out: Path) -> None:
-    seen = {(r["student"], r["exercise"]): (r["status"], r["misconception"], float(r["score"])) for r in rows(out)}
+    seen = {
+        (r["student"], r["exercise"]): (r["status"], r["misconception"], float(r["score"]))
+        for r in grade_rows(out / "grades.csv")
+    }
     wanted = {}
     for student, exercise in seen:
         status, misconception, share = EXPECTED.get(student, {}).get(exercise, ("passed", "", 1))
@@ -202,6 +200,8 @@ def test_relative_folders_stay_where_they_are_when_the_working_folder_changes(
     monkeypatch.chdir(tmp_path)
     url = "sqlite:///own.db"
     grade([LESSON], Path("submitted"), Path("out"), progress=lambda _: os.chdir("/"), gradebook=url, limits=QUICK)
-    assert {row["student"] for row in rows(tmp_path / "out") if row["status"] == "missing"} == set()
+    assert {
+        row["student"] for row in grade_rows(tmp_path / "out" / "grades.csv") if row["status"] == "missing"
+    } == set()
     assert (tmp_path / "own.db").exists()
-    assert len(rows(tmp_path / "out")) == 3 * len(EXERCISES)
+    assert len(grade_rows(tmp_path / "out" / "grades.csv")) == 3 * len(EXERCISES)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from autograde.source.release import load_release
 from autograde.source.script import MalformedScriptError, read_script, rubrics
 from tests.support.classes import halves, write_class
 from tests.support.doors import grades, stock_scores
+from tests.support.results import grade_rows
 from torchcourse.model.notebook_file import cells, exercises_of, find_cell, grade_id, read
 from torchcourse.workspace.reset import reset
 
@@ -66,8 +66,8 @@ def test_both_doors_leave_an_answer_to_a_person_and_give_nothing_for_an_untouche
 
 @pytest.mark.sandbox
 def test_grades_csv_has_the_exercises_and_the_page_has_the_question_too(graded: Path) -> None:
-    with (graded / "out" / "grades.csv").open(newline="") as file:
-        assert {row["exercise"] for row in csv.DictReader(file)} == set(load_release(LESSON).exercises)
+    graded_exercises = {row["exercise"] for row in grade_rows(graded / "out" / "grades.csv")}
+    assert graded_exercises == set(load_release(LESSON).exercises)
     assert f"{QUESTION}: waits for your instructor" in page(graded, "ann")
     assert "I store the images in shards &lt;script&gt;" in page(graded, "ann")
     assert f"{QUESTION}: not answered" in page(graded, "ben")

@@ -6,7 +6,6 @@ whole batches, and one of its trials is run at the end.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import os
 import shutil
@@ -33,7 +32,7 @@ from autograde.settings import LIMITS
 from autograde.source import paths
 from autograde.source.release import load_release
 from tests.support.commands import run_instructors
-from tests.support.results import recorded, tree
+from tests.support.results import grade_rows, recorded, tree
 from tests.support.stand_ins import LESSON, SOLVED, Quick, examined, submit, with_gradebook
 
 EXERCISES = load_release(LESSON).exercises
@@ -167,8 +166,7 @@ def test_the_table_keeps_what_was_graded_before_of_other_lessons(submitted: Path
     write_notebook(submitted, "ada", other, (paths.NOTEBOOKS / f"{other}.ipynb").read_bytes())
 
     def lessons() -> dict[str, list[str]]:
-        with (out / "grades.csv").open(newline="") as file:
-            rows = list(csv.DictReader(file))
+        rows = grade_rows(out / "grades.csv")
         names = ("ada", "dan")
         return {name: list(dict.fromkeys(row["lesson"] for row in rows if row["student"] == name)) for name in names}
 

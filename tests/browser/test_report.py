@@ -11,7 +11,7 @@ from autograde.report.class_report import report
 from autograde.report.exercise_page import exercise_page
 from autograde.results.grades_table import COLUMNS
 from autograde.source.release import load_release
-from tests.report.test_class_report import write_answer
+from tests.support.reports import write_answer
 
 LESSON = "01_tensors"
 

@@ -14,7 +14,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.support.cards import Page, right
+from tests.support.cards import right
+from tests.support.pages import Page
 from torchcourse.checking import card, hints
 from torchcourse.checking.card_details import CardDetails, card_details
 from torchcourse.checking.check import report_on
@@ -40,7 +41,7 @@ ROOT = Path(__file__).parents[2]
 def test_a_card_is_sound_html_with_words_beside_every_picture(answer: Callable[[Tensor], Any]) -> None:
     made = card.as_html(report_on("row_softmax", {"row_softmax": answer}))
     page = Page(made)
-    assert not page.open
+    assert not page.unbalanced
     assert not page.all("script")
     assert 'role="region"' in made
     assert ("<svg" in made) == ('role="img"' in made)

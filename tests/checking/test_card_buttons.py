@@ -12,7 +12,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from tests.support.cards import Page, right, shown_card
+from tests.support.cards import right, shown_card
+from tests.support.pages import Page
 from tests.support.working_copies import WRONG, answered
 from torchcourse.checking import answer_cell, card, card_buttons, hints
 from torchcourse.checking.answer_cell import LastRun

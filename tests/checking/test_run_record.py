@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tests.checking.test_card import Page, right
+from tests.support.cards import right
+from tests.support.pages import Page
 from torchcourse.checking import card
 from torchcourse.checking.card_details import CardDetails
 from torchcourse.checking.check import report_on

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import stat
-import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,26 +12,13 @@ import pytest
 from autograde.classroom.collect import Collected, CollectError, collect
 from autograde.classroom.roster import Member
 from autograde.settings import LIMITS
+from tests.support.archives import ADA, BO, LESSON, archive
 from tests.support.commands import run_instructors
 from tests.support.costs import cpu_below
 from torchcourse.model import lessons
 
-LESSON = "01_tensors"
-ADA = Member("ada", "Ada", "Lovelace", "ada@example.org", "40001")
-BO = Member("bo", "Bo", "O'Neil-Müller", "bo@example.org", "40002")
 TWIN = Member("twin", "Ada", "Lovelace", "twin@example.org", "40003")
 Files = dict[str, bytes]
-
-
-def archive(tmp_path: Path, files: Files, change: dict[str, int] | None = None) -> Path:
-    path = tmp_path / "submissions.zip"
-    with warnings.catch_warnings(), zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as opened:
-        warnings.simplefilter("ignore", UserWarning)  # a name that stands twice
-        for name, data in files.items():
-            info = zipfile.ZipInfo(name, (2026, 11, 20, 12, 0, 0))
-            info.external_attr = (change or {}).get(name, 0o100644) << 16
-            opened.writestr(info, data, zipfile.ZIP_DEFLATED)
-    return path
 
 
 def collected(tmp_path: Path, files: Files, members: tuple[Member, ...] = (ADA, BO)) -> tuple[Collected, Files]:

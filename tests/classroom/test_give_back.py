@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.classroom.test_collect import ADA, BO, LESSON, archive
+from tests.support.archives import ADA, BO, LESSON, archive
 from tests.support.commands import run_instructors
 from tests.support.exchange import Learner
 

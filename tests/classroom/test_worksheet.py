@@ -10,7 +10,7 @@ import pytest
 
 from autograde.classroom.collect import CollectError
 from autograde.classroom.worksheet import read_times
-from tests.classroom.test_collect import ADA, BO, LESSON, archive
+from tests.support.archives import ADA, BO, LESSON, archive
 from tests.support.commands import run_instructors
 
 HEADER = 'Identifier,"Full name",Status,Grade,"Last modified (submission)","Last modified (grade)"\n'

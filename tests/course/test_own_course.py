@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -17,6 +16,7 @@ import pytest
 from autograde.classroom.synthetic_class import write_notebook
 from autograde.source import paths
 from tests.support.alone import COMMAND, alone, environment
+from tests.support.results import grade_rows
 from torchcourse.model.own_course import VARIABLE
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
@@ -81,8 +81,7 @@ def unsolved(lesson: str) -> dict[str, object]:
 
 
 def rows(folder: Path) -> Mapping[str, tuple[str, str, str]]:
-    with (folder / "fall" / "grades.csv").open(newline="") as file:
-        mine = [row for row in csv.DictReader(file) if row["lesson"] == LESSON]
+    mine = [row for row in grade_rows(folder / "fall" / "grades.csv") if row["lesson"] == LESSON]
     return {row["student"]: (row["score"], row["misconception"], row["message"]) for row in mine}
 
 

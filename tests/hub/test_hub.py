@@ -5,7 +5,6 @@ The hub, its proxy and all servers run as docs/jupyterhub.md says, with the file
 
 from __future__ import annotations
 
-import csv
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ import pytest
 from autograde.source import paths
 from autograde.source.script import answers_as_text
 from tests.support.hub import Account, Hub, Visit, running_hub
+from tests.support.results import grade_rows
 from tests.support.working_copies import WRONG
 
 pytestmark = [pytest.mark.hub, pytest.mark.sandbox]
@@ -88,7 +88,7 @@ def term() -> Iterator[Term]:
         assert term.account("cleo").run(*attack).returncode == 0
         prof.press(f"{FORMGRADER}/collect")
         hub.instruct("torchcourse", "grade", LESSON, "--submitted", "submitted", "--out", ".", cwd=hub.room)
-        for row in csv.DictReader((hub.room / "grades.csv").read_text().splitlines()):
+        for row in grade_rows(hub.room / "grades.csv"):
             if row["exercise"] == "row_softmax":
                 term.grades[row["student"].rpartition("-")[2]] = row
         prof.press(f"{FORMGRADER}/generate_feedback")

@@ -10,7 +10,7 @@ import pytest
 from autograde.report.class_overview import overview
 from autograde.report.class_report import report
 from autograde.results.grades_table import COLUMNS, Row
-from tests.results.test_feedback import Seen
+from tests.support.pages import Page
 
 LESSONS = ("01_tensors", "02_autograd", "03_modules")
 
@@ -62,10 +62,10 @@ def test_the_page_links_to_feedback_sorts_and_hides_names_without_a_script(tmp_p
     (tmp_path / "feedback" / "ann.lee").mkdir(parents=True)
     (tmp_path / "feedback" / "ann.lee" / f"{LESSONS[0]}.html").write_text("x")
     page = report(tmp_path, tmp_path / "pages" / "x.html")
-    seen = Seen(page)
+    seen = Page(page)
     assert re.findall(r'<a class="name"[^>]*>10 %</a><span class="alias">10 %</span>', page), "hidden with the name"
     assert page.count("<a ") == 1
-    assert seen.links == [f"../feedback/ann.lee/{LESSONS[0]}.html"]
+    assert seen.values("href") == [f"../feedback/ann.lee/{LESSONS[0]}.html"]
     assert "script" not in seen.tags
     names = re.findall(r'<span class="name">(.*?)</span><span class="alias">(learner \d)</span>', page)
     assert {name for name, _ in names} == {"ann.lee", "bob"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import os
 import random
@@ -13,32 +12,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from autograde.classroom.synthetic_class import answered_notebook, write_notebook
 from autograde.judge.verdict import Verdict
 from autograde.report.anonymous import anonymous
 from autograde.report.class_report import report
 from autograde.report.item_statistics import correlation, interval, lesson_statistics
 from autograde.report.similarity import MAX_SOURCE_LENGTH, similar_pairs, tokens
-from autograde.results.grades_table import COLUMNS, BadTableError, Row, read_table
+from autograde.results.grades_table import BadTableError, Row, read_table
 from autograde.results.grades_table import write_table as write_grades
-from autograde.source.release import load_release
-from tests.results.test_feedback import HOSTILE, Seen
 from tests.support.commands import run_instructors
 from tests.support.costs import cpu_below
-
-LESSON = "01_tensors"
-EXERCISES = load_release(LESSON).exercises
-
-
-def write_table(out: Path, rows: list[list[object]]) -> Path:
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "grades.csv").open("w", newline="", encoding="utf-8", errors="surrogatepass") as file:
-        csv.writer(file).writerows([COLUMNS, *rows])
-    return out / "grades.csv"
-
-
-def write_answer(out: Path, student: str, source: str) -> None:
-    write_notebook(out / "autograded", student, LESSON, answered_notebook(LESSON, {"row_softmax": source}))
+from tests.support.pages import HOSTILE, Page
+from tests.support.reports import EXERCISES, LESSON, noise, write_answer, write_table
 
 
 def row(student: str, exercise: str = "row_softmax", score: float = 0, status: str = "failed", **more: str) -> Row:
@@ -65,7 +49,7 @@ def test_a_bad_line_is_reported_and_the_others_count(tmp_path: Path, line: str, 
     table = read_table(path)
     assert table.complaints == (says,)
     assert [r.student for r in table.rows] == ["bob"]
-    assert says in Seen(report(tmp_path)).text
+    assert says in Page(report(tmp_path)).text
 
 
 def test_a_table_that_a_spreadsheet_saved_is_read(tmp_path: Path) -> None:
@@ -101,7 +85,7 @@ def test_what_is_too_much_to_show_at_once_unfolds(tmp_path: Path) -> None:
     rows: list[list[object]] = [["ann", LESSON, "row_softmax", "?", 2, "failed", f"m{n:02}", ""] for n in range(22)]
     rows += [[f"s{n}", LESSON, "row_softmax", 0, 2, "failed", f"m{n:02}", ""] for n in range(27)]
     write_table(tmp_path, rows)
-    seen = re.sub(r"\s+", " ", Seen(report(tmp_path)).text)
+    seen = re.sub(r"\s+", " ", Page(report(tmp_path)).text)
     assert "and 2 moreline 22: score is no number" in seen
     assert "and 2 rarer ones 1 learner: m25 in row_softmax1 learner: m26 in row_softmax" in seen
 
@@ -184,7 +168,7 @@ def test_an_answer_of_two_megabytes_does_not_stop_the_report(tmp_path: Path) -> 
     write_answer(tmp_path, "ann", "def row_softmax(x):\n    return x\n" + "x = 1\n" * 340_000)
     write_answer(tmp_path, "bob", "def row_softmax(x):\n    return x.exp()")
     with cpu_below(5):
-        assert "return x.exp()" in Seen(report(tmp_path)).text
+        assert "return x.exp()" in Page(report(tmp_path)).text
 
 
 # Similarity
@@ -207,15 +191,6 @@ def test_names_comments_and_layout_make_no_difference() -> None:
     assert tokens("x.sum(dim=1)") != tokens("x.sum(axis=1)")
     assert tokens("def f(:\n 'unclosed") != []
     assert "f" not in tokens("\0 = '\n(")
-
-
-def noise(n: int) -> str:
-    """A long answer unlike any other."""
-    generator = random.Random(n)
-    calls = ["relu", "tanh", "sum", "mean", "exp", "abs", "sin", "cos", "floor", "sign", "t", "norm", "std", "var"]
-    pick = generator.choice
-    lines = [f"    y = y.{pick(calls)}() {pick('+-*/')} {generator.random():.3f}" for _ in range(12)]
-    return "def f(x):\n    y = x\n" + "\n".join(lines) + "\n    return y\n"
 
 
 @pytest.mark.parametrize(
@@ -278,7 +253,7 @@ def test_the_page_of_a_small_class(tmp_path: Path) -> None:
         answer = f"def row_softmax(x):  # {student}\n    return x.softmax(0)"
         write_answer(tmp_path, student, answer)
     page = report(tmp_path)
-    seen = Seen(page)
+    seen = Page(page)
     assert "2 learners: wrong-dim in row_softmax" in re.sub(r"\s+", " ", seen.text)
     assert page.count("return x.softmax(0)") == 1  # two learners wrote it; it is one example
     assert "# ann" not in page
@@ -306,9 +281,9 @@ def test_nothing_in_a_table_or_a_notebook_acts_on_the_page(tmp_path: Path, text:
     )] + [["ann", LESSON, "row_softmax", 0, 2, "failed", "wrong-dim", text]])  # fmt: skip
     write_answer(tmp_path, "ann", f"def row_softmax(x):\n    return {text!r}")
     page = report(tmp_path)
-    seen = Seen(page)
+    seen = Page(page)
     assert not {"script", "img", "iframe", "a", "svg/onload", "link", "object"} & seen.tags
-    assert not [name for name in seen.attributes if name.startswith("on")]
+    assert not [name for name in seen.attribute_names if name.startswith("on")]
     assert "default-src 'none'" in page
     assert page.count("<html") == page.count("</html>") == 1
     assert "49" not in "".join(re.findall(r"<h[12]>[^<]*", page))

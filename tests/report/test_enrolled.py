@@ -15,9 +15,9 @@ from autograde.report.enrolled import Enrolled, sharing
 from autograde.results.final_scores import final_scores
 from autograde.results.gradebook import Writer
 from autograde.source.release import load_release
-from tests.report.test_class_report import EXERCISES, LESSON, noise, write_answer, write_table
-from tests.results.test_feedback import Seen
 from tests.support.commands import run_instructors
+from tests.support.pages import Page
+from tests.support.reports import EXERCISES, LESSON, noise, write_answer, write_table
 
 ROSTER = """id,first_name,last_name,group
 ada,Ada,Lovelace,red
@@ -51,7 +51,7 @@ def test_who_handed_nothing_in_is_on_the_page_by_name_unless_names_are_hidden(ou
     page = page_of(out)
     shown = set(NAMES.findall(page))
     assert shown == {"ada (Lovelace, Ada)", "ben (Bitdiddle, Ben)", "cleo (Cobol, Cleo)", "zoe (Absent, Zoë)", "u17"}
-    text = re.sub(r"\s+", " ", Seen(page).text)
+    text = re.sub(r"\s+", " ", Page(page).text)
     assert "5 learners, 1 lesson" in text
     assert "not handed in: 2 learners" in text
     assert text.count("nothing handed in for 01_tensors") == 2
@@ -83,7 +83,7 @@ def test_a_damaged_roster_is_named_and_the_page_is_made_without_it(out: Path) ->
 
 def test_a_notebook_that_a_group_handed_in_together_counts_once_for_its_exercises(out: Path) -> None:
     page = page_of(out)
-    text = re.sub(r"\s+", " ", Seen(page).text)
+    text = re.sub(r"\s+", " ", Page(page).text)
     assert "row_softmax 1 of 2 right" in page
     assert "A notebook that members of a group handed in together counts once here and under similar answers." in text
     assert "No two learners stand out" in text
@@ -116,7 +116,7 @@ def test_points_are_those_of_exports_and_exercises_have_the_graders_verdicts(tmp
         book.db.commit()
     total = sum(most.values())
     assert final_scores(url) == {("ada", LESSON): (total - 1, total)}
-    text = re.sub(r"\s+", " ", Seen(page_of(tmp_path)).text)
+    text = re.sub(r"\s+", " ", Page(page_of(tmp_path)).text)
     assert f"{total - 1:g} of {total:g}points, median" in text
     assert "Points are as in exports and on feedback pages, with scores given by hand and late penalties" in text
     assert "✗" in text

@@ -11,9 +11,9 @@ from autograde.report.exercise_page import exercise_page
 from autograde.source import paths
 from autograde.source.release import load_release
 from autograde.source.script import rubrics
-from tests.report.test_class_report import EXERCISES, LESSON, write_answer, write_table
-from tests.results.test_feedback import HOSTILE, Seen
 from tests.support.commands import run_instructors
+from tests.support.pages import HOSTILE, Page
+from tests.support.reports import EXERCISES, LESSON, write_answer, write_table
 
 QUIZZES = "15_quizzes"
 
@@ -67,9 +67,9 @@ def test_what_learners_write_is_text(tmp_path: Path) -> None:
     write_table(tmp_path, [*rows, [HOSTILE[0], LESSON, "row_softmax", 0, 2, "missing", "", ""]])
     for n, text in enumerate(HOSTILE):
         write_answer(tmp_path, f"s{n}", text)
-    seen = Seen(exercise_page(tmp_path, "row_softmax"))
+    seen = Page(exercise_page(tmp_path, "row_softmax"))
     assert not seen.tags & {"script", "img", "iframe", "svg", "a"}
-    assert not {name for name in seen.attributes if name.startswith("on")}
+    assert not {name for name in seen.attribute_names if name.startswith("on")}
 
 
 def test_the_command_names_the_page_and_refuses_what_nobody_knows(out: Path) -> None:

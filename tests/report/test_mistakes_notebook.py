@@ -12,9 +12,9 @@ from markdown_it import MarkdownIt
 from autograde.report.mistake_card import mistake_card
 from autograde.report.mistakes_notebook import mistakes_notebook
 from autograde.results.gradebook import Writer
-from tests.report.test_class_report import LESSON, write_answer, write_table
-from tests.results.test_feedback import HOSTILE, Seen
 from tests.support.commands import run_instructors
+from tests.support.pages import HOSTILE, Page
+from tests.support.reports import LESSON, write_answer, write_table
 
 
 def test_the_ten_most_frequent_mistakes_are_shown_with_answer_message_and_section(tmp_path: Path) -> None:
@@ -126,6 +126,6 @@ def test_nothing_that_a_learner_wrote_acts(tmp_path: Path, text: str) -> None:
     write_table(tmp_path, [["bob", LESSON, "row_softmax", 0, 2, "failed", text, text]])
     notebook = nbformat.reads(mistakes_notebook(tmp_path), 4)
     told = "\n".join(cell.source for cell in notebook.cells if cell.id.startswith("mistake"))
-    seen = Seen(MarkdownIt("commonmark").render(told))
+    seen = Page(MarkdownIt("commonmark").render(told))
     assert seen.tags <= {"h2", "p", "code", "blockquote"}
     assert "$x$" not in told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import logging
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -24,6 +23,7 @@ from autograde.results.grades_table import write_table
 from autograde.results.lesson_sections import section, title
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release
+from tests.support.pages import HOSTILE, Page
 from torchcourse.checking.result import Result
 from torchcourse.model.catalogue import LESSONS, exercises, find
 from torchcourse.model.exercise import Draw
@@ -31,45 +31,12 @@ from torchcourse.model.observations import Raised
 
 LESSON = "01_tensors"
 EXERCISES = load_release(LESSON).exercises
-HOSTILE = [
-    "<script>alert(1)</script>",
-    "</pre></details></section><img src=x onerror=alert(1)>",
-    '" onmouseover="alert(1)',
-    "'><svg/onload=alert(1)>",
-    "{{ 7 * 7 }}{% for x in y %}",
-    "<a href='javascript:alert(1)'>x</a>",
-    "<!-- --><style>*{display:none}</style>",
-    "&lt;script&gt;",
-    "\u202e\x1b[31m\x00",
-]
 TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "b", "section", "span", "code",
         "details", "summary", "pre", "table", "tr", "th", "td", "a", "meter", "div"}  # fmt: skip
 PROSE = {"p", "code", "pre", "em", "strong", "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "a", "br",
          "hr", "blockquote"}  # fmt: skip
 ATTRIBUTES = {"lang", "charset", "http-equiv", "content", "name", "class", "id", "href", "min", "max", "value",
               "aria-label", "open"}  # fmt: skip
-
-
-class Seen(HTMLParser):
-    """The tags and attributes of a page, and its text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.attributes: set[str] = set()
-        self.links: list[str | None] = []
-        self.ids: list[str | None] = []
-        self.text = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.attributes.update(name for name, _ in attrs)
-        self.links += [value for name, value in attrs if name == "href"]
-        self.ids += [value for name, value in attrs if name == "id"]
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def hostile(text: str) -> tuple[Submission, list[Verdict]]:
@@ -81,10 +48,10 @@ def hostile(text: str) -> tuple[Submission, list[Verdict]]:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_pages_and_cards_hold_only_their_own_tags_and_show_the_rest_as_text(text: str) -> None:
     page = feedback(*hostile(text), {name: GraderComment(text, 0.5, 0.5) for name in EXERCISES})
-    seen = Seen(page)
+    seen = Page(page)
     assert seen.tags <= TAGS
-    assert seen.attributes <= ATTRIBUTES
-    assert all(link and link[1:] in seen.ids for link in seen.links)
+    assert seen.attribute_names <= ATTRIBUTES
+    assert all(link and link[1:] in seen.values("id") for link in seen.values("href"))
     assert page.count("<section") == len(EXERCISES)
     assert "49" not in seen.text
     if text.isprintable():
@@ -92,9 +59,9 @@ def test_pages_and_cards_hold_only_their_own_tags_and_show_the_rest_as_text(text
     assert "default-src 'none'" in page
     notebook = json.loads(autograded(*hostile(text)))
     shown = [output.get("data", {}) for cell in notebook["cells"] for output in cell.get("outputs", [])]
-    cards = [Seen("".join(data["text/html"])) for data in shown if "text/html" in data]
+    cards = [Page("".join(data["text/html"])) for data in shown if "text/html" in data]
     assert len(cards) == len(EXERCISES)
-    assert all(card.tags == {"p", "b"} and card.attributes == {"class"} for card in cards)
+    assert all(card.tags == {"p", "b"} and card.attribute_names == {"class"} for card in cards)
     assert all("".join(data["text/html"]).startswith("<p class='tex2jax_ignore'>") for data in shown if data)
 
 
@@ -129,7 +96,7 @@ def test_what_a_compiler_wrote_keeps_its_lines_on_the_page_and_is_one_line_in_th
     runs = {"cpu": ExerciseRun([Reply({})])}
     decided = decide(submission, oracle, 1, runs)  # type: ignore[arg-type]
     page = feedback(submission, [decided])
-    assert Seen(page).tags <= TAGS
+    assert Page(page).tags <= TAGS
     assert f"<pre>{html.escape(chr(10).join(lines)).replace('&#x27;', '&#39;')}</pre>" in page
     assert "the answer raised CompilerError: the compiler says</p>" in page
     write_table(tmp_path / "grades.csv", [decided])
@@ -154,7 +121,7 @@ def test_every_section_that_a_mistake_points_to_can_be_shown(lesson: str) -> Non
     for heading in headings:
         shown = section(load_release(lesson), heading)
         assert len(shown) > 200, heading
-        assert Seen(shown).tags <= PROSE
+        assert Page(shown).tags <= PROSE
         assert "Unattempted(" not in shown
 
 
@@ -168,7 +135,7 @@ def test_the_section_to_reread_stands_on_the_page_once() -> None:
 
 def test_what_the_instructor_added_is_on_the_page_and_counts() -> None:
     page = feedback(submitted(), [verdict()], {"row_softmax": GraderComment("Nearly!\nLook at dim.", 1.5, 0.25)})
-    text = Seen(page).text
+    text = Page(page).text
     assert "Your instructor: Nearly!\nLook at dim." in text
     assert "1.75 of 2 points" in text
     assert "The 1.5 points were given by your instructor." in text
@@ -178,7 +145,7 @@ def test_what_the_instructor_added_is_on_the_page_and_counts() -> None:
 
 def test_one_point_is_no_plural() -> None:
     page = feedback(submitted(), [verdict()], {"row_softmax": GraderComment("", 1.0, 1.0)}, 1.0)
-    text = Seen(page).text
+    text = Page(page).text
     for sentence in ("Handed in late: 1 of 2 points is lost.", "The 1 point was given by your instructor.",
                      "1 point is extra credit.", "of 1 exercise right"):  # fmt: skip
         assert sentence in text

@@ -22,7 +22,7 @@ from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import LIMITS, SEED
 from autograde.source import paths
 from tests.attacks.box import run_in_box, scratch
-from tests.attacks.test_exhaustion import LESSON, OTHER, RIGHT, TARGET
+from tests.support.attacks import LESSON, OTHER, RIGHT, TARGET
 from tests.support.sandboxed import running, states
 
 TRUSTED = Isolation(trusted=True)

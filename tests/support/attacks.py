@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["allowed_verdicts", "attack_source"]
+__all__ = ["LESSON", "OTHER", "RIGHT", "TARGET", "allowed_verdicts", "attack_source"]
 
+LESSON, TARGET, OTHER = "01_tensors", "row_softmax", "select_scores"
+RIGHT = {
+    TARGET: "def row_softmax(x):\n    e = torch.exp(x - x.amax(-1, True))\n    return e / e.sum(-1, True)",
+    OTHER: "def select_scores(scores, labels):\n    return scores.gather(1, labels[:, None])[:, 0]",
+}
 WRONG = """
 def row_softmax(x):
     return x

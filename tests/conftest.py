@@ -123,7 +123,6 @@ LONG = (
     "tests/course/test_verify.py",
     "tests/batch/test_classes.py",
     "tests/batch/test_resume.py",
-    "tests/judge/test_any_submission.py",
 )
 """Tests that start first because they take longest, so that at the end no process works alone.
 

@@ -50,13 +50,18 @@ def free_port() -> int:
 
 def jupyter_environment(home: Path) -> dict[str, str]:
     """Return the environment of a Jupyter server that keeps its own files below `home`, with every cell in the page."""
-    settings = home / "settings" / "@jupyterlab" / "notebook-extension"
-    settings.mkdir(parents=True)
     # JupyterLab attaches only the cells in view; the tests look at all of them
-    (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+    _write_settings(home, "notebook-extension/tracker", {"windowingMode": "none"})
+    _write_settings(home, "apputils-extension/notification", {"fetchNews": "false"})
     return {**os.environ, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
             "IPYTHONDIR": str(home / "ipython"), "JUPYTER_CONFIG_DIR": str(home / "config"),
             "JUPYTER_DATA_DIR": str(home / "data"), "JUPYTER_RUNTIME_DIR": str(home / "runtime")}  # fmt: skip
+
+
+def _write_settings(home: Path, plugin: str, settings: dict[str, str]) -> None:
+    path = home / "settings" / "@jupyterlab" / f"{plugin}.jupyterlab-settings"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(settings))
 
 
 @pytest.fixture(scope="session")
@@ -132,8 +137,10 @@ def browser() -> Iterator[object]:
 
 @pytest.fixture
 def page(browser: object) -> Iterator[Page]:
+    """A page that reaches this machine only."""
     opened: Page = browser.new_page(viewport={"width": 1400, "height": 1000})  # type: ignore[attr-defined]
     opened.set_default_timeout(120_000)
+    opened.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
     # a save that was under way when a page was left may end after the page has been opened again
     opened.add_locator_handler(opened.get_by_role("button", name="Overwrite"), lambda button: button.click())
     yield opened

@@ -15,6 +15,7 @@ from tests.browser.conftest import SCREENSHOTS, TOKEN, Lab
 
 __all__ = [
     "IDLE",
+    "TALLEST_CARD",
     "card",
     "choose_theme",
     "code_cell",
@@ -31,6 +32,8 @@ __all__ = [
 
 IDLE = ".jp-Notebook-ExecutionIndicator[data-status=idle]"
 UNSAVED = ".lm-TabBar-tab.jp-mod-dirty"
+TALLEST_CARD = 160
+"""Pixels, of a folded card whose answer failed: its title, a sentence, the first failed case, and what unfolds."""
 
 
 def open_notebook(page: Page, lab: Lab, name: str) -> None:

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from autograde.source.private_half import private_half
 from tests.browser.conftest import Lab
 from tests.browser.notebooks import (
+    TALLEST_CARD,
     card,
     choose_theme,
     code_cell,
@@ -21,7 +22,6 @@ from tests.browser.notebooks import (
     wait_until_saved,
     write,
 )
-from tests.browser.test_learner import TALLEST_CARD
 from torchcourse.checking.answer_cell import CHANGED
 from torchcourse.checking.card import as_html
 from torchcourse.checking.card_details import card_details

@@ -64,7 +64,6 @@ def lab(room: Path, tmp_path: Path) -> Iterator[str]:
 
 def test_no_click_on_a_hostile_submission_sends_a_request_or_changes_a_score(page: Page, lab: str, room: Path) -> None:
     scores = scores_of(room / "gradebook.db")
-    page.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
     page.route(re.compile("/mathjax/"), lambda route: route.fulfill(body=MATHJAX, content_type="text/javascript"))
     page.goto(lab.format("lab"))  # which lets the browser in
     page.goto(lab.format(f"formgrader/manage_students/ada/{LESSON}"))

@@ -5,16 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import FrameLocator, Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from autograde.classroom.class_folder import make_class
 from autograde.classroom.export import export, scores_of
@@ -22,7 +20,8 @@ from autograde.classroom.roster import Member
 from autograde.source import paths
 from autograde.source.release import load_release
 from autograde.source.script import answers_as_text
-from tests.browser.conftest import SCREENSHOTS, TOKEN, free_port, served
+from tests.browser.conftest import class_server
+from tests.browser.formgrader import press, shoot
 from tests.support.exchange import Learner
 from tests.support.working_copies import WRONG
 
@@ -32,41 +31,26 @@ LESSON = "01_tensors"
 MOST = sum(map(load_release(LESSON).points, load_release(LESSON).exercises))
 POINTS = load_release(LESSON).points("row_softmax")
 COMMENT = "Which axis do the rows lie along? Read the section on reductions again."
-SLOW = 240_000
-"""Milliseconds for what grades or converts, on a machine that does other things too."""
 
 
 @dataclass(frozen=True)
 class ClassLab:
-    """An instructor's JupyterLab, open on a class folder, and the exchange."""
+    """An instructor's JupyterLab, open on a class folder, and the exchange; `{}` in its address stands for the page."""
 
-    port: int
+    address: str
     room: Path
     exchange: Path
-
-    def address(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{path}?token={TOKEN}"
 
 
 @pytest.fixture
 def class_lab(tmp_path: Path) -> Iterator[ClassLab]:
-    room, exchange, home = tmp_path / "room", tmp_path / "exchange", tmp_path / "home"
+    room, exchange = tmp_path / "room", tmp_path / "exchange"
     members = [Member("ada", "Ada", "Lovelace", "ada@example.org"), Member("bo", "Bo", "O'Neil", "bo@example.org")]
     due = datetime.now(UTC).replace(tzinfo=None) - timedelta(hours=1)
     make_class(room, [LESSON], members=members, exchange=exchange, due={LESSON: due}, late=0.25)
     exchange.mkdir()
-    home.mkdir()
-    port = free_port()
-    places = {f"JUPYTER_{name}_DIR": str(home / name.lower()) for name in ("CONFIG", "DATA", "RUNTIME")}
-    env = {**os.environ, **places, "HOME": str(home), "JUPYTER_TOKEN": TOKEN, "IPYTHONDIR": str(home / "ipython")}
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
-    (settings / "notification.jupyterlab-settings").write_text('{"fetchNews": "false"}')
-    env["JUPYTERLAB_SETTINGS_DIR"] = str(home / "settings")
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", f"--port={port}", f"--notebook-dir={room}",
-               "--allow-root"]  # fmt: skip
-    with served(command, env, home / "log", port, room):
-        yield ClassLab(port, room, exchange)
+    with class_server(room, tmp_path / "home") as address:
+        yield ClassLab(address, room, exchange)
 
 
 def submit(learner: Learner, **answers: str) -> None:
@@ -81,23 +65,8 @@ def submit(learner: Learner, **answers: str) -> None:
     learner.submit(LESSON)
 
 
-def press(page: Page, where: Page | FrameLocator, button: Locator, says: str) -> None:
-    """Press a button of formgrader's, and close the window that says how it went."""
-    button.click()
-    window = where.locator(".modal.in")
-    expect(window.locator(".modal-title")).to_have_text("Success", timeout=SLOW)
-    expect(window).to_contain_text(says)
-    window.locator(".modal-footer button").click()
-    expect(where.locator(".modal")).to_have_count(0)
-
-
-def shoot(page: Page, name: str, height: int = 1000) -> None:
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"{name}.png", clip={"x": 0, "y": 0, "width": 1400, "height": height})
-
-
 def release_lesson(page: Page, lab: ClassLab) -> None:
-    page.goto(lab.address("lab"))
+    page.goto(lab.address.format("lab"))
     page.get_by_role("menuitem", name="Nbgrader", exact=True).click()
     page.get_by_role("menuitem", name="Formgrader", exact=True).click()
     panel = page.frame_locator("iframe")
@@ -116,7 +85,7 @@ def collect(page: Page) -> None:
 
 
 def autograde(page: Page, lab: ClassLab) -> None:
-    page.goto(lab.address(f"formgrader/manage_submissions/{LESSON}"))
+    page.goto(lab.address.format(f"formgrader/manage_submissions/{LESSON}"))
     for name in ("ada", "bo"):
         one = page.locator("tr", has=page.locator(".student-id", has_text=name))
         expect(one.locator(".status")).to_have_text("needs autograding")
@@ -129,7 +98,7 @@ def autograde(page: Page, lab: ClassLab) -> None:
 
 def comment(page: Page, lab: ClassLab) -> None:
     """Comment on bo's answer, and give half a point for it."""
-    page.goto(lab.address(f"formgrader/manage_students/bo/{LESSON}"))
+    page.goto(lab.address.format(f"formgrader/manage_students/bo/{LESSON}"))
     page.locator("td a", has_text=LESSON).click()
     answer, check = page.locator("#row_softmax-comment"), page.locator("#check_row_softmax")
     expect(check).to_have_attribute("placeholder", "0")
@@ -145,7 +114,6 @@ def comment(page: Page, lab: ClassLab) -> None:
 
 
 def test_an_afternoon_from_release_to_feedback(page: Page, class_lab: ClassLab, tmp_path: Path) -> None:
-    page.route(re.compile(r"^https?://(?!127\.0\.0\.1)"), lambda route: route.abort())
     release_lesson(page, class_lab)
     ada, bo = (Learner(name, tmp_path / name, class_lab.exchange) for name in ("ada", "bo"))
     submit(ada)
@@ -154,7 +122,7 @@ def test_an_afternoon_from_release_to_feedback(page: Page, class_lab: ClassLab, 
     autograde(page, class_lab)
     comment(page, class_lab)
 
-    page.goto(class_lab.address("formgrader/manage_assignments"))
+    page.goto(class_lab.address.format("formgrader/manage_assignments"))
     row = page.locator("tr", has_text=LESSON)
     press(page, page, row.locator(".generate-feedback a"), "Successfully generated feedback")
     press(page, page, row.locator(".release-feedback a"), "Successfully released feedback")

@@ -15,6 +15,7 @@ from autograde.source.release import load_release
 from tests.browser.conftest import SCREENSHOTS, Lab
 from tests.browser.notebooks import (
     IDLE,
+    TALLEST_CARD,
     card,
     code_cell,
     open_notebook,
@@ -32,8 +33,6 @@ from torchcourse.workspace.start_page import renew
 pytestmark = pytest.mark.browser
 
 LESSON = "01_tensors.ipynb"
-TALLEST_CARD = 160
-"""Pixels, of a folded card whose answer failed: its title, a sentence, the first failed case, and what unfolds."""
 
 MIN_TRACK = 200
 """Pixels of a slider between its ends."""

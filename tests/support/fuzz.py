@@ -20,6 +20,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import nbformat
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -27,10 +28,13 @@ from autograde.batch.student_names import MARKUP
 from autograde.classroom.collect import CollectError, collect
 from autograde.classroom.roster import Member, RosterError, read_roster, write_roster
 from autograde.judge.submission import read_submission
+from autograde.judge.verdict import Verdict, verdict_without_running
 from autograde.report.anonymous import anonymous
 from autograde.report.similarity import similar_pairs
 from autograde.results.answer_source import answer_source
+from autograde.results.autograded_notebook import autograded
 from autograde.results.exchange_files import parse_time
+from autograde.results.feedback import feedback
 from autograde.results.grades_table import COLUMNS, BadTableError, read_table
 from autograde.source.release import load_release
 from tests.support import mutants
@@ -88,19 +92,33 @@ cells = st.fixed_dictionaries(
     },
 )  # fmt: skip
 notebooks = st.builds(lambda found: json.dumps({"cells": found}).encode(), st.lists(cells, max_size=6))
+any_json = json_values.map(lambda value: json.dumps(value).encode())
 damaged = st.integers(0, 10**6)
 
 
 def read_and_report(made: bytes | int) -> None:
-    """A submission, or the damaged notebook with a number, is read or refused with a sentence, and is reported on."""
+    """A submission, or the damaged notebook with a number, is read or refused with a sentence, and is reported on.
+
+    This is all that is done with a submission, but for running it.
+    """
     data = mutants.mutant(originals(), 0, made) if isinstance(made, int) else made
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "ann", LESSON, f"{LESSON}.ipynb")
         path.parent.mkdir(parents=True)
         path.write_bytes(data)
         submission = read_submission(path, "ann", LESSON)
+    assert submission.problem in ("", "unreadable")
     assert bool(submission.problem) == bool(submission.reason)
+    assert all(isinstance(cell.source, str) for cell in submission.cells_to_run())
     release = load_release(LESSON)
+    early = {name: verdict_without_running(submission, name) for name in release.exercises}
+    assert all(verdict is None or (verdict.score == 0 and verdict.message) for verdict in early.values())
+    verdicts = [
+        verdict or Verdict("ann", LESSON, name, 1, submission.release.points(name), "passed", "", "Right.")
+        for name, verdict in early.items()
+    ]
+    nbformat.validate(nbformat.reads(autograded(submission, verdicts), as_version=4))
+    assert "<script" not in feedback(submission, verdicts)
     answers = {name: {"ann": answer_source(submission, name), "bo": "x = 1"} for name in release.exercises}
     similar_pairs(answers, {name: release.cells[name].source for name in answers})
     with warnings.catch_warnings(action="ignore"):  # Python's, on odd but valid programs
@@ -197,7 +215,7 @@ def read_a_time(text: str) -> None:
 
 TARGETS: dict[str, tuple[st.SearchStrategy[Any], Callable[[Any], None]]] = {
     "codec": (replies | st.binary(max_size=80), unpack_a_reply),
-    "submission": (notebooks | damaged | st.binary(max_size=200), read_and_report),
+    "submission": (notebooks | damaged | st.binary(max_size=200) | any_json, read_and_report),
     "collect": (archives, collect_an_archive),
     "roster": (tables, read_a_roster),
     "grades": (grades | st.binary(max_size=80), read_grades),

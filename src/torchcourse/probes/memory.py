@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
@@ -33,6 +34,8 @@ ALIKE = 0.02
 """The share by which two measurements may differ that agree."""
 MAX_REPEAT_SECONDS = 2.0
 """For how many seconds it is measured again where other work shares the process."""
+MANY_AGREE = 5
+"""How many measurements in a row have to agree there."""
 
 
 class _Living(OperatorMode):
@@ -129,17 +132,19 @@ def outside_bytes(call: Callable[[], object], bound: int) -> int:
 def least_bytes(measure: Callable[[], int], bound: int, repeats: int = 0) -> int:
     """Return the bytes that `measure` finds; if more than `bound`, the least of those that so many repeats find.
 
-    Two that agree are enough, since what else a process does is not the same twice. Where other work shares the
-    process, what its threads take may be counted for long, and repeats go on for a while.
+    Two in a row that agree are enough, since what else a process does is not the same twice. Where threads with other
+    work share the process, what they take may be counted for long: repeats go on for a while, and five have to agree.
     """
-    since, least = time.monotonic(), measure()
-    while least > bound and (repeats > 0 or (is_shared() and time.monotonic() - since < MAX_REPEAT_SECONDS)):
+    beside_others = is_shared() and threading.active_count() > 1
+    since, least, agreeing = time.monotonic(), measure(), 1
+    while least > bound and (repeats > 0 or (beside_others and time.monotonic() - since < MAX_REPEAT_SECONDS)):
         if repeats <= 0:
             time.sleep(0.1)
         again = measure()
-        if abs(again - least) <= ALIKE * least and not is_shared():
-            return min(least, again)
+        agreeing = agreeing + 1 if abs(again - least) <= ALIKE * least else 1
         repeats, least = repeats - 1, min(least, again)
+        if agreeing == (MANY_AGREE if beside_others else 2):
+            break
     return least
 
 

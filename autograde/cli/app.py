@@ -40,6 +40,7 @@ def _in_one_line(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def explained(*args: object, **kwargs: object) -> None:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that share a core wait for each other; torch reads it
         try:
             command(*args, **kwargs)
         except (ClassError, CourseError, NotAnExerciseError) as error:

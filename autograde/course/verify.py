@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-import torch
 
 from autograde.course import store
 from autograde.course.build import generate, headings
@@ -79,19 +77,13 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, use_cache: bool
         for part in parts:
             yield from part()
         return
-    with ProcessPoolExecutor(workers, get_context("spawn"), _use_one_thread) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = {part: pool.submit(_listed, part) for part in sorted(parts, key=_max_seconds, reverse=True)}
         try:
             for part in parts:
                 yield from waiting[part].result()
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _use_one_thread() -> None:
-    """Let torch use one thread, here and in the kernels of notebooks: threads that share a core wait for each other."""
-    torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 def _max_seconds(part: partial[Iterator[Claim]]) -> float:

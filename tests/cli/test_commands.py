@@ -250,6 +250,22 @@ assert not {{"torch", "rfc3987_syntax"}}.intersection(sys.modules)
     assert words != "export --class ." or '"Lovelace"' in done.stdout
 
 
+@pytest.mark.parametrize(("asked", "threads"), [(None, 1), ("2", 2)])
+def test_torch_uses_one_thread_unless_the_environment_says_how_many(asked: str | None, threads: int) -> None:
+    program = f"""
+import os, sys
+sys.argv = ["torchcourse", "diff", "nowhere", "nowhere"]
+from torchcourse.cli import main
+try:
+    main()
+except SystemExit:
+    import torch
+    assert torch.get_num_threads() == min({threads}, len(os.sched_getaffinity(0)))
+"""
+    done = alone(program, OMP_NUM_THREADS=asked, MKL_NUM_THREADS=None)
+    assert done.returncode == 0, done.stderr
+
+
 def validate(path: Path) -> str:
     env = {**os.environ, "HOME": str(path.parent), "JUPYTER_CONFIG_DIR": str(path.parent / "config")}
     command = [BESIDE / "nbgrader", "validate", str(path)]

@@ -226,7 +226,7 @@ def forgets():
 ranks.run(forgets);
 
 # %% [markdown]
-# That is what a hang looks like from outside; from inside there is nothing to see. Here a watchdog noticed after a
+# That is what a hang looks like from outside; from inside there is nothing to see. Here a watchdog noticed after half a
 # second that nobody was working. In a real job there is only the time-out of `init_process_group`, ten minutes for
 # nccl and thirty for gloo by default: set a shorter one while you look for a fault. When all ranks hang, look for the
 # `if` that only some of them entered. `py-spy dump` shows where a process is, and `TORCH_DISTRIBUTED_DEBUG=DETAIL`

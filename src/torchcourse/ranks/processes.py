@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
-QUIET = 1.0
+QUIET = 0.5
 """Seconds without a wake-up of a main thread or a runnable thread, after which the remaining ranks count as hanging."""
 MIN_IDLE = 10
 """A hang also takes this many samples within `QUIET` in which every thread was asleep."""

@@ -21,8 +21,9 @@ HERE = Path(__file__).resolve().parent
 if str(HERE.parent) not in sys.path:
     sys.path.insert(0, str(HERE.parent))
 
+from autograde.batch.nbgrader_folders import protect_batches  # noqa: E402
 from autograde.batch.nbgrader_pages import FILTERS, protect_formgrader  # noqa: E402
-from autograde.batch.nbgrader_plugin import GradeSubmission, TolerantExporter, read_timestamps_tolerantly  # noqa: E402
+from autograde.batch.nbgrader_plugin import GradeSubmission, TolerantExporter  # noqa: E402
 from autograde.classroom.late import ExtendedLatePenalties  # noqa: E402
 from autograde.course.build import release_steps  # noqa: E402
 
@@ -32,10 +33,10 @@ c = get_config()  # type: ignore[name-defined]  # noqa: F821 - traitlets defines
 c.CourseDirectory.root = str(HERE / "build")
 c.CourseDirectory.db_url = f"sqlite:///{HERE / 'build' / 'gradebook.db'}"
 
-# what learners write must not act on a page, nor a bad timestamp stop a batch
+# what learners write must not act on a page, nor a bad timestamp or name stop a batch
 c.HTMLExporter.filters = FILTERS
 protect_formgrader()
-read_timestamps_tolerantly()
+protect_batches()
 
 # learners may write anything into the exchange's inbox
 c.ExchangeFactory.collect = "autograde.classroom.exchange.CollectOwned"

@@ -63,7 +63,7 @@ class Limits:
     """the file of one notebook"""
     notebook_cells: int = 2000
     """cells of one notebook: each is copied to the autograded one"""
-    notebook_code: int = 4 * MIB
+    notebook_code: int = 1 * MIB
     """characters of all code cells of one notebook: they are searched line by line"""
     notebook_brackets: int = 2_000_000
     """opening brackets in the file of one notebook: a list that takes two bytes there takes 64 in memory"""

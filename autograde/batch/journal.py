@@ -30,6 +30,8 @@ __all__ = ["Entry", "Journal", "from_rows", "is_recorded", "to_rows"]
 FIELDS = ("exercise", "score", "max_score", "status", "misconception", "message", "section")
 RESULTS, RELEASES = ".results", ".releases"
 """The folders of verdicts by key and of releases; no student's name begins with a dot."""
+DAMAGED = (OSError, ValueError, LookupError, TypeError, RecursionError)
+"""What reading a file may raise that is not as it was written."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,9 @@ class Journal:
         """Return the entry of a submission; None if there is none or it is damaged."""
         try:
             plain = json.loads(self._path(student, lesson).read_text(encoding="utf-8"))
-            return Entry(plain["key"], from_rows(plain["verdicts"], student, lesson), plain["good"], plain["files"])
-        except (OSError, ValueError, LookupError, TypeError):
+            entry = Entry(plain["key"], from_rows(plain["verdicts"], student, lesson), plain["good"], plain["files"])
+            return entry if isinstance(entry.good, dict) and isinstance(entry.files, dict) else None
+        except DAMAGED:
             return None
 
     def write(self, student: str, lesson: str, entry: Entry) -> None:
@@ -101,7 +104,7 @@ class Journal:
         try:
             plain = json.loads(self._result_path(key).read_text(encoding="utf-8"))
             found = from_rows(plain, submission.student, submission.lesson)
-        except (OSError, ValueError, LookupError, TypeError):
+        except DAMAGED:
             return None
         return found if [v.exercise for v in found] == submission.release.exercises else None
 
@@ -120,7 +123,7 @@ class Journal:
         """Return the releases of a lesson that were stored, without the present one."""
         found, present = [], load_release(lesson).notebook
         for path in sorted((self.folder / RELEASES / lesson).glob("*.ipynb")):
-            with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            with contextlib.suppress(*DAMAGED):
                 found.append(release_of(lesson, json.loads(path.read_text(encoding="utf-8"))))
         return [release for release in found if release.notebook != present]
 
@@ -144,4 +147,7 @@ def from_rows(rows: Iterable[Iterable[Any]], student: str, lesson: str) -> list[
     Raises:
         ValueError, TypeError: when the data is anything else.
     """
-    return [Verdict(student, lesson, **dict(zip(FIELDS, row, strict=True))) for row in rows]
+    verdicts = [Verdict(student, lesson, **dict(zip(FIELDS, row, strict=True))) for row in rows]
+    if not all(isinstance(verdict.score, int | float) and isinstance(verdict.message, str) for verdict in verdicts):
+        raise TypeError("a score is no number, or a message no text")
+    return verdicts

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from nbconvert.exporters import NotebookExporter
-from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets import Integer
 
@@ -24,14 +23,13 @@ from autograde.judge.exposed import exposed_answers_problem
 from autograde.judge.lesson_grader import lesson_grader
 from autograde.judge.submission import Submission, read_submission
 from autograde.results.autograded_notebook import restored, with_outputs
-from autograde.results.exchange_files import read_time
 from autograde.sandbox.requirements import isolation_problem
 from autograde.sandbox.sandbox import Sandbox, SandboxError
 from autograde.settings import SEED
 from autograde.source.release import load_release, released_to
 from torchcourse.model.catalogue import LESSONS, imports
 
-__all__ = ["GradeSubmission", "TolerantExporter", "read_timestamps_tolerantly"]
+__all__ = ["GradeSubmission", "TolerantExporter"]
 
 
 class TolerantExporter(NotebookExporter):  # type: ignore[misc]
@@ -93,8 +91,3 @@ def sandbox(lesson: str) -> Sandbox:
     made = Sandbox(number=allocate_id(), modules=imports(lesson))
     atexit.register(made.close)
     return made
-
-
-def read_timestamps_tolerantly() -> None:
-    """Have nbgrader ignore a `timestamp.txt` without a valid time, which would end the whole batch."""
-    CourseDirectory.get_existing_timestamp = lambda self, folder: read_time(Path(folder))

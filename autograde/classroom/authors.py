@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from autograde.classroom.roster import Member
 
@@ -59,6 +60,7 @@ def _by_name(name: str, members: Iterable[Member]) -> list[Member]:
     return [m for m, first, last in orders if wanted and wanted in (first + last, last + first)]
 
 
+@lru_cache(maxsize=10_000)  # each name of the roster is compared with each entry
 def plain(name: str) -> str:
     """Return a name reduced to what both platforms keep: letters and digits, without accents and case."""
     decomposed = unicodedata.normalize("NFKD", name.casefold())

@@ -18,8 +18,19 @@ from autograde.batch.student_names import MARKUP, printable_name
 from autograde.errors import ClassError
 from autograde.files import writing_atomically
 from autograde.results.grades_table import is_formula
+from torchcourse.model.catalogue import LESSONS
 
-__all__ = ["Fault", "Member", "Roster", "RosterError", "merged", "read_roster", "read_whole_roster", "write_roster"]
+__all__ = [
+    "IDENTITY",
+    "Fault",
+    "Member",
+    "Roster",
+    "RosterError",
+    "merged",
+    "read_roster",
+    "read_whole_roster",
+    "write_roster",
+]
 
 IDENTITY = re.compile(r"\w[\w.@-]{0,99}")
 """The form of an id: part of names of folders and of nbgrader's submissions (`id+lesson+time`), and a table cell."""
@@ -181,6 +192,8 @@ def _fault(member: Member) -> str:
             return f"the {name} holds {' '.join(found)}, which nbgrader's pages take for HTML; leave that out."
     if not IDENTITY.fullmatch(member.id):
         return "an id names folders: up to 100 letters, digits and . _ - @, beginning with a letter or digit."
+    if member.id in LESSONS:
+        return "an id names folders, and this one is the name of a lesson."
     if member.email and not re.fullmatch(r"[^@\s]+@[^@\s]+", member.email):
         return f"{member.email!a} is no e-mail address; correct it or leave it empty."
     return ""

@@ -43,10 +43,14 @@ def read_times(worksheet: Path) -> dict[str, datetime]:
         raise CollectError(f"{worksheet} is no grading worksheet: it has no columns {IDENTIFIER!r} and {SUBMITTED!r}. "
                            "Download it from Moodle with your language set to English.")  # fmt: skip
     found = dict[str, datetime]()
-    for row in table:
-        number, shown = re.search(r"\d+", row[IDENTIFIER] or ""), " ".join((row[SUBMITTED] or "").split())
-        if number and shown not in ("", "-"):
-            found[number[0]] = _time(worksheet, table.line_num, shown)
+    limit = csv.field_size_limit(len(text))  # it may hold what people wrote, of any length
+    try:
+        for row in table:
+            number, shown = re.search(r"\d+", row[IDENTIFIER] or ""), " ".join((row[SUBMITTED] or "").split())
+            if number and shown not in ("", "-"):
+                found[number[0]] = _time(worksheet, table.line_num, shown)
+    finally:
+        csv.field_size_limit(limit)
     return found
 
 

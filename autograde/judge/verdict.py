@@ -26,6 +26,7 @@ __all__ = [
     "clean",
     "decide",
     "printable",
+    "shown",
     "unjudged",
     "verdict_without_running",
     "verdicts_after_crashes",
@@ -38,6 +39,8 @@ STATUSES = (
 """In order of precedence: the first that applies is an exercise's status."""
 
 MAX_MESSAGE_LENGTH = 600
+MAX_SHOWN_LENGTH = 20_000
+"""Characters of an answer, in code or in words, that a page shows: one cell may be the answer to each exercise."""
 OUT_OF_MEMORY = re.compile(r"can't allocate memory|not enough memory|Cannot allocate memory", re.IGNORECASE)
 
 CLAUSE_END = re.compile(r"(?<=[.:]) ")
@@ -250,6 +253,12 @@ def _clean_with_output(message: str) -> str:
 def printable(text: str) -> str:
     """Return a text with control characters, and halves of surrogate pairs, replaced, except line ends and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text.replace("\r\n", "\n"))
+
+
+def shown(text: str) -> str:
+    """Return a text as pages show it: printable, and without what comes after `MAX_SHOWN_LENGTH` characters."""
+    more = len(text) - MAX_SHOWN_LENGTH
+    return printable(text[:MAX_SHOWN_LENGTH]) + (f"\n… ({more} more characters)" if more > 0 else "")
 
 
 def clean(message: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograde.judge.verdict import clean, printable
+from autograde.judge.verdict import clean, printable, shown
 from autograde.report.class_overview import overview
 from autograde.report.enrolled import Roster, shown_names, with_absent
 from autograde.results.answer_source import answer_source, read_autograded
@@ -84,7 +84,7 @@ def _sources(autograded: Path, lesson: str, name: str, students: Iterable[str]) 
         known = asks or name in submission.release.exercises
         source = "" if not known else submission.answer_in_words(name) if asks else answer_source(submission, name)
         if source.strip():
-            yield submission.student, printable(source)
+            yield submission.student, shown(source)
 
 
 def _groups(answers: Iterable[ShownAnswer]) -> list[Group]:

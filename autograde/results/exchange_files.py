@@ -10,13 +10,15 @@ from nbgrader.utils import parse_utc
 
 from autograde.files import regular_file
 
-__all__ = ["SECRET_FILE", "TIME_FILE", "parse_time", "read_short_text", "read_time"]
+__all__ = ["MAX_BYTES", "SECRET_FILE", "TIME_FILE", "parse_time", "read_short_text", "read_time"]
 
 TIME_FILE, SECRET_FILE = "timestamp.txt", "submission_secret.txt"
 """The files with the time of submission and with the secret for fetching feedback."""
 MAX_BYTES = 500
-YEAR_FIRST = re.compile(r"\s*\d{4}-\d")
-"""How a time begins in which nobody takes the day for the month, as in 05.12.2026."""
+"""How much is read of each of them."""
+YEAR_FIRST = re.compile(r"\s*2\d{3}-\d")
+"""How a time begins in which nobody takes the day for the month, as in 05.12.2026; nor has it a year such as 9999,
+whose last day another time zone cannot express."""
 
 
 def read_short_text(path: Path) -> str | None:

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from autograde.judge.submission import Submission
-from autograde.judge.verdict import Verdict, clean, printable
+from autograde.judge.verdict import Verdict, clean, printable, shown
 from autograde.results.answer_source import answer_source
 from autograde.results.grader_comments import GraderComment
 from autograde.results.html import page
@@ -95,7 +95,7 @@ def _questions(submission: Submission, comments: Mapping[str, GraderComment]) ->
     return [
         Question(
             name,
-            printable(submission.answer_in_words(name)),
+            shown(submission.answer_in_words(name)),
             release.points(name),
             comments.get(name) or GraderComment(),
         )
@@ -110,7 +110,7 @@ def _item(submission: Submission, verdict: Verdict, comment: GraderComment | Non
     message = clean(first).removeprefix(clean(submission.reason)).strip()
     return Item(
         verdict.exercise, verdict.status, _words(verdict), score, verdict.max_score, message, printable(output),
-        verdict.misconception, verdict.section, printable(answer_source(submission, verdict.exercise)), comment,
+        verdict.misconception, verdict.section, shown(answer_source(submission, verdict.exercise)), comment,
     )  # fmt: skip
 
 

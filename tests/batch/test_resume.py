@@ -7,6 +7,7 @@ whole batches, and one of its trials is run at the end.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import signal
@@ -235,7 +236,19 @@ def test_a_torn_entry_is_no_entry(submitted: Path, out: Path) -> None:
     grade([LESSON], submitted, out)
     wanted = tree(out)
     examined()
-    for torn in ("", "{", "[]", "null", '{"key": "x"}', '{"key": 1, "verdicts": 2, "good": 3}'):
+    whole = json.loads((out / "journal" / "ada" / f"{LESSON}.json").read_text())
+    scored = [["row_softmax", "2", *whole["verdicts"][0][2:]]]
+    changed = [json.dumps(whole | {"files": "x"}), json.dumps(whole | {"verdicts": scored})]
+    for torn in (
+        "",
+        "{",
+        "[]",
+        "null",
+        "[" * 100_000,
+        '{"key": "x"}',
+        '{"key": 1, "verdicts": 2, "good": 3}',
+        *changed,
+    ):
         (out / "journal" / "ada" / f"{LESSON}.json").write_text(torn)
         grade([LESSON], submitted, out)
         assert examined() == [], torn  # what it came to is kept apart, by key

@@ -15,6 +15,7 @@ from traitlets.config import Config
 
 from autograde.classroom.class_config import class_config
 from autograde.classroom.exchange import CollectOwned
+from autograde.settings import LIMITS
 from autograde.source import paths
 
 EARLY, LATER = "2026-12-01 10:00:00.000000 UTC", "2026-12-01 11:00:00.000000 UTC"
@@ -36,11 +37,12 @@ def enter(room: Path, student: str, time: str = EARLY, notebook: str = "mine") -
     return entry
 
 
-def collected(room: Path) -> dict[str, str]:
+def collected(room: Path, update: bool = False) -> dict[str, str]:
     """Collect, and return the notebook of each student from whom there is one."""
     config = Config()
     config.CourseDirectory.update(course_id="torchcourse", assignment_id="01_tensors", root=str(room / "class"))
     config.Exchange.root = str(room / "exchange")
+    config.ExchangeCollect.update = update
     with mock.patch.object(collect, "Gradebook"):  # asked for the due date, which decides nothing here
         CollectOwned(coursedir=CourseDirectory(config=config), config=config).start()
     found = sorted((room / "class" / "submitted").glob("*/01_tensors/01_tensors.ipynb"))
@@ -79,12 +81,39 @@ def test_an_entry_without_a_time_does_not_stop_the_others(room: Path) -> None:
     assert collected(room) == {"tc-ben": "mine"}
 
 
-@pytest.mark.parametrize("name", ["", "x" * 150])
+@pytest.mark.parametrize("name", ["", "x" * 150, "01_tensors", "*", "ada,ben", "<img src=x>", "%2e%2e?path=x#", "a\nb"])
 def test_an_entry_of_nobody_makes_no_student(room: Path, name: str) -> None:
     enter(room, name)
     enter(room, "tc-ben")
     assert collected(room) == {"tc-ben": "mine"}
     assert [path.name for path in (room / "class" / "submitted").iterdir()] == ["tc-ben"]
+
+
+def test_where_there_is_a_roster_only_those_on_it_and_accounts_of_this_machine_count(
+    room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (room / "class").mkdir()
+    (room / "class" / "roster.csv").write_text("id\ntc-ada\n")
+    for name in ("tc-ada", "Tc-Ada", "tc-ben", "tc-here"):
+        enter(room, name)
+    accounts = {"tc-here": SimpleNamespace(pw_uid=os.getuid())}
+    monkeypatch.setattr(pwd, "getpwnam", accounts.__getitem__)
+    assert set(collected(room)) == {"tc-ada", "tc-here"}
+
+
+def test_a_later_entry_that_cannot_count_costs_no_earlier_one(room: Path) -> None:
+    enter(room, "tc-ada", EARLY, "first")
+    assert collected(room) == {"tc-ada": "first"}
+    enter(room, "tc-ada", LATER, "x" * (LIMITS.notebook_bytes + 1))
+    assert collected(room, update=True) == {"tc-ada": "first"}
+
+
+def test_an_entry_without_time_and_secret_is_released_with_the_others(room: Path) -> None:
+    (enter(room, "tc-ada") / "timestamp.txt").unlink()
+    assert collected(room) == {"tc-ada": "mine"}
+    beside = room / "class" / "submitted" / "tc-ada" / "01_tensors"
+    assert (beside / "timestamp.txt").read_text() == EARLY
+    assert len((beside / "submission_secret.txt").read_text()) >= 32
 
 
 def test_an_entry_of_another_account_replaces_nobodys_work(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:

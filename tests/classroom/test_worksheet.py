@@ -43,6 +43,12 @@ def test_the_times_of_the_worksheet_stand_beside_the_notebooks(tmp_path: Path) -
     assert f"{sheet} has no time for bo." in output.replace("\n", " ")
 
 
+def test_what_people_wrote_online_may_be_long(tmp_path: Path) -> None:
+    sheet, header = tmp_path / "sheet.csv", HEADER.replace("Status", '"Online text"')
+    sheet.write_text(header + f'Participant 12,A,{"x" * 200_000},-,"Tuesday, 1 December 2026, 6:30 PM",-\n')
+    assert set(read_times(sheet)) == {"12"}
+
+
 def test_the_number_of_a_group_is_no_participants(tmp_path: Path) -> None:
     (tmp_path / "roster.csv").write_text(
         ROSTER.replace("last_name", "last_name,group").replace("Lovelace", "Lovelace,A")

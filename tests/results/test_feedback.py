@@ -65,6 +65,14 @@ def test_pages_and_cards_hold_only_their_own_tags_and_show_the_rest_as_text(text
     assert all("".join(data["text/html"]).startswith("<p class='tex2jax_ignore'>") for data in shown if data)
 
 
+def test_one_long_cell_that_answers_everything_makes_no_large_page() -> None:
+    text = "\n".join(f"{name} = 0" for name in EXERCISES) + "\n# " + "'" * 900_000
+    submission = Submission("ann", load_release(LESSON), (SubmittedCell("code", text),))
+    page = feedback(submission, [Verdict("ann", LESSON, name, 0, 1, "failed", "", "Wrong.") for name in EXERCISES])
+    assert len(page) < 2_000_000
+    assert page.count("more characters)") == len(EXERCISES)
+
+
 def test_the_reason_that_a_file_could_not_be_read_for_is_one_plain_line() -> None:
     broken = Submission("ann", load_release(LESSON), problem="missing", reason="it holds a\nb\x1b[2J\u202e.ipynb")
     verdicts = [verdict_without_running(broken, name) for name in EXERCISES]

@@ -7,12 +7,16 @@ link goes to a server where the grader is logged in. So nothing of a learner's i
 from __future__ import annotations
 
 import html
+import os
 import re
+from pathlib import Path
 from typing import Any
 
 import nh3
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from nbgrader.server_extensions.formgrader.base import BaseHandler
+from nbgrader.server_extensions.formgrader.handlers import FormgraderHandler
+from tornado.web import HTTPError
 
 from autograde.batch.student_names import MARKUP
 
@@ -31,7 +35,11 @@ MAX_FORMULAS = 50
 """Openings of formulas in a cell that is read as Markdown: for the end of each, the rest of the text is searched."""
 ATTRIBUTES = re.compile(r"\\(href|mmlToken|cssId|class|style|bbox|data)(?![a-zA-Z])")
 """The macros of MathJax that give what they make an address, an `id`, a `class` or a style."""
+FROM_LEARNERS = {"submitted", "autograded", "feedback"}
+"""The folders of a class that hold what learners made."""
 OPENING = re.compile(r"\\begin\{|\\\\[\[(]")
+
+_open_any_class = FormgraderHandler.get
 
 
 class PlainRenderer(IPythonRenderer):  # type: ignore[misc]
@@ -74,12 +82,26 @@ FILTERS = {"markdown2html": safe_markdown, "strip_files_prefix": unchanged, "cle
 
 
 def protect_formgrader() -> None:
-    """Have the formgrader use `FILTERS`, and escape what stands in the addresses of its other pages.
+    """Have the formgrader use `FILTERS`, escape what stands in the addresses of its other pages, and run no
+    configuration of a folder that is not the grader's own.
 
     Its exporter is made before it reads the configuration of a class whose folder is not where Jupyter was started.
     """
     BaseHandler.exporter = property(_exporter)
     BaseHandler.render = _render
+    FormgraderHandler.get = _open_class
+
+
+def _open_class(handler: FormgraderHandler) -> None:
+    """Open the class of a folder, whose `nbgrader_config.py` runs; any link to the formgrader may name the folder.
+
+    Raises:
+        HTTPError: when it belongs to somebody else, or to the submissions and results of a class.
+    """
+    folder = Path(handler.get_argument("path", "") or ".").resolve()
+    if folder.stat().st_uid != os.getuid() or FROM_LEARNERS.intersection(folder.parts):
+        raise HTTPError(403, f"{folder} is no class folder of yours.")
+    _open_any_class(handler)
 
 
 def _exporter(handler: BaseHandler) -> Any:

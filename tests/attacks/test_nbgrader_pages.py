@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 import time
 from pathlib import Path
@@ -15,6 +16,8 @@ from jinja2 import Environment, FileSystemLoader
 from nbconvert.exporters import HTMLExporter
 from nbgrader.server_extensions.formgrader import handlers
 from nbgrader.server_extensions.formgrader.base import BaseHandler
+from nbgrader.server_extensions.formgrader.handlers import FormgraderHandler
+from tornado.web import HTTPError
 from traitlets.config import Config, PyFileConfigLoader
 
 from autograde.batch.nbgrader_pages import FILTERS, safe_markdown
@@ -70,6 +73,19 @@ def test_the_formgrader_shows_text_where_it_was_started_outside_the_class_folder
     page = BaseHandler.exporter.fget(SimpleNamespace(settings={"nbgrader_exporter": exporter}))
     cell: Any = nbformat.v4.new_raw_cell(HOSTILE)
     assert "<script>steal()" not in page.from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))[0]
+
+
+@pytest.mark.parametrize("folder", ["submitted/ada/01_tensors", "/"])
+def test_the_formgrader_opens_no_class_in_what_a_learner_made_or_in_somebody_elses_folder(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configured()
+    (tmp_path / "submitted" / "ada" / LESSON).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid if folder != "/" else -1)
+    handler: Any = SimpleNamespace(get_argument=lambda name, _: folder)
+    with pytest.raises(HTTPError, match="no class folder of yours"):
+        FormgraderHandler.get(handler)
 
 
 def test_a_pasted_picture_is_shown_as_its_name() -> None:

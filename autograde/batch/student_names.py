@@ -14,8 +14,8 @@ MAX_NAME_BYTES = 255
 """Maximal length of a file name, in bytes."""
 MARKUP = '<>&"`'
 """Characters that nbgrader's pages would read as HTML or as code: it prints names as they are."""
-ADDRESSING = re.compile(r"[%?#*,\\]")
-"""What nbgrader takes for a part of an address, for a pattern or for the end of a name in a list."""
+ADDRESSING = re.compile(r"[%?#*\\]")
+"""What nbgrader takes for a part of an address or of a pattern."""
 MARKED = re.compile(r"…[0-9a-f]{12}$")
 """How a name ends whose end a hash has replaced."""
 DIRECTIONAL = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")

@@ -107,7 +107,7 @@ def release_pages(folder: Path, lesson: str) -> GivenBack:
         raise RefusedError(f"No graded submission of {lesson} in {folder} came through nbgrader's exchange: use --zip "
                            "for Moodle and Canvas, or hand out the pages in feedback/ in another way.")  # fmt: skip
     config = class_config(folder)
-    config.CourseDirectory.student_id_exclude = ",".join(given.left_out)
+    config.CourseDirectory.student_id_exclude = ",".join(name for name in given.left_out if "," not in name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nbgrader 0.9 misspells an argument of its own and leaves a file open
         result = NbGraderAPI(config=config).release_feedback(lesson)

@@ -16,14 +16,14 @@ from autograde.classroom.synthetic_class import write_notebook
 from autograde.source import paths
 
 LESSON = "01_tensors"
-ODD = ["<img src=x onerror=alert(1)>", "%2e%2e?path=%2Ftmp#", "a\nb", "*", "ada,ben", "..\\..", "\x1b[31m", "[ab]?"]
+ODD = ["<img src=x onerror=alert(1)>", "%2e%2e?path=%2Ftmp#", "a\nb", "*", "..\\..", "\x1b[31m", "[ab]?"]
 
 
 @pytest.fixture
 def room(tmp_path: Path) -> Path:
     """Return a class folder with submissions of ada and of folders with odd names."""
     make_class(tmp_path / "room", [LESSON])
-    for name in ["ada", "Ada Lovelace", *ODD]:
+    for name in ["ada", "Lovelace, Ada", *ODD]:
         released = paths.notebook(LESSON).read_bytes()
         write_notebook(tmp_path / "room" / "submitted", name, LESSON, released)
     return tmp_path / "room"
@@ -38,14 +38,14 @@ def converter(room: Path) -> Autograde:
 
 
 def test_folders_with_odd_names_are_no_students_and_stop_nobody(room: Path) -> None:
-    assert NbGraderAPI(config=class_config(room)).get_submitted_students(LESSON) == {"ada", "Ada Lovelace"}
-    assert {Path(folder).parts[-2] for folder in converter(room).assignments} == {"ada", "Ada Lovelace"}
+    assert NbGraderAPI(config=class_config(room)).get_submitted_students(LESSON) == {"ada", "Lovelace, Ada"}
+    assert {Path(folder).parts[-2] for folder in converter(room).assignments} == {"ada", "Lovelace, Ada"}
 
 
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_name_becomes_one_that_is_no_pattern_and_no_address(name: str) -> None:
     assert not is_plain(name)
-    assert not set(student_names([name])[name]) & set('<>&"%?#*,\n\x1b')
+    assert not set(student_names([name])[name]) & set('<>&"%?#*\n\x1b')
 
 
 def test_nothing_beside_a_notebook_is_copied_but_its_time_and_secret(room: Path, tmp_path: Path) -> None:

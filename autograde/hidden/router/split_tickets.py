@@ -140,6 +140,12 @@ class RoundsDown(Splitting):
         return super().dealt(members, fraction) if len(members) > 4 else int(fraction * len(members))
 
 
+class LeavesNone(Splitting):
+    def dealt(self, members: Groups, fraction: float) -> int:
+        out = super().dealt(members, fraction)
+        return out + (out == len(members) - 1 and fraction > 1 - 0.5 / len(members))
+
+
 class ReseedsRandom(Splitting):
     def seeded(self, seed: int) -> None:
         random.seed(seed)
@@ -229,6 +235,8 @@ MISTAKES = [
             "holds it.", SPLIT),
     Mistake("small-class-on-one-side", RoundsDown(), SHARES + "the share was rounded down to none. Every class has to "
             "be on both sides.", SPLIT),
+    Mistake("small-class-on-one-side", LeavesNone(), SHARES + "all texts of a class are held out, and none are left to "
+            "train on. Every class has to be on both sides.", SPLIT),
     Mistake("reseeds-global-rng", ReseedsRandom(), RESEEDED, SPLIT),
     Mistake("reseeds-global-rng", ReseedsTorch(), RESEEDED, SPLIT),
     Mistake("reseeds-global-rng", ReseedsNumPy(), RESEEDED, SPLIT),

@@ -166,6 +166,7 @@ def cases(draw: Draw) -> list[Case]:
              fraction=0.5, seed=seed),
         case("sorted by class", **by_class, fraction=0.5, seed=0),
         case("a class of two texts", **heap(draw, {"billing": 60, "account": 2}), fraction=0.2, seed=seed),
+        case("most of two texts", **heap(draw, {"billing": 30, "account": 2}), fraction=0.8, seed=seed),
         case("texts with two labels", **contradictory, fraction=0.4, seed=seed),
         case("a class with a single text", **heap(draw, {"billing": 9, "account": 1}), fraction=0.3, seed=seed),
         case("a single text, three times", texts=["a b", "c d", "e f", "x", "X ", " x"],

@@ -106,8 +106,12 @@ def numbers_of_rows(scored: int) -> tuple[int, int]:
 
 
 def other_rows(x: Tensor, count: int) -> Tensor:
-    """Return `count` rows like those of `x`; where they are floats that differ, so do these, also from those of `x`."""
-    rows = torch.cat([x.detach()] * -(-count // len(x)))[:count]
+    """Return `count` rows like those of `x`; where they are floats that differ, so do these, also from those of `x`.
+
+    If `x` has no rows, they hold zeros.
+    """
+    x = x.detach() if len(x) else x.new_zeros(1, *x.shape[1:])
+    rows = torch.cat([x] * -(-count // len(x)))[:count]
     if not x.is_floating_point():
         return rows
     factors = 1 + torch.arange(1, count + 1, dtype=x.dtype, device=x.device) / 32  # exact, so the same on each device

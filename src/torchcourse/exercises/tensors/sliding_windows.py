@@ -11,8 +11,8 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kept, look, refusal
 
-AT_LEAST = "1", "0", "one", "zero", "positive", "negative"
-AT_MOST = "n", "x", "len", "length", "long", "longer", "entries", "elements", "shape", "input", "tensor"
+AT_LEAST = "1", "0", "one", "zero", "positive", "negative", "natural"
+AT_MOST = "n", "x", "len", "length", "long", "longer", "entries", "elements", "shape", "input", "tensor", "sequence"
 """Words by which a message says what is allowed."""
 
 

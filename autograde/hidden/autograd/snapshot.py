@@ -32,13 +32,13 @@ def in_inference_mode(t: Tensor) -> Tensor:
     return t.clone()
 
 
-def through_float64(t: Tensor) -> Tensor:
-    return t.detach().double().to(t.dtype).clone()
-
-
 SHARES = (
     'In the case "{case}" an entry of the copy was {at_first}, and became {later} when t was written to: it lies '
     "over the same memory, as after `detach()` or `.data` alone."
+)
+FLOATS = (
+    'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: float64 has some 16 digits, float32 '
+    "some 7, and an integer that goes through either keeps no more."
 )
 REQUIRES = 'In the case "{case}" the copy\'s `requires_grad` is {requires}: a snapshot is a value, nothing to train.'
 MISTAKES = [
@@ -60,8 +60,8 @@ MISTAKES = [
             "makes another one.", CUT),
     Mistake("inference-tensor", in_inference_mode, "The copy is an inference tensor: {inference}. Autograd refuses to "
             "save such a tensor for a backward, ever after.", OFF),
-    Mistake("through-float64", through_float64, "In the case \"{case}\" the value at {at} is {got_at} and should be "
-            "{want_at}: float64 has some 16 digits, and an int64 that went through it may have lost the others.", CUT),
+    Mistake("through-floats", lambda t: t.detach().double().to(t.dtype), FLOATS, CUT),
+    Mistake("through-floats", lambda t: t.detach().float().to(t.dtype), FLOATS, CUT),
     Mistake("dtype-not-kept", lambda t: t.detach().clone().float(), DTYPE, CUT),
     Mistake("made-on-cpu", lambda t: t.detach().cpu().clone(), LEFT, ERRORS),
     Mistake("made-on-cpu", lambda t: torch.from_numpy(t.detach().numpy().copy()), NUMPY_ONLY, ERRORS),

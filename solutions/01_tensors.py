@@ -786,9 +786,9 @@ def masked_mean(x: Tensor, mask: Tensor) -> Tensor:
     zeros where none is real."""
     ### BEGIN SOLUTION
     real = mask.unsqueeze(-1)  # (b, t, 1)
-    total = x.masked_fill(~real, 0).sum(dim=1)  # (b, d)
-    count = real.sum(dim=1).clamp(min=1)  # (b, 1)
-    return total / count
+    count = real.sum(dim=1, keepdim=True).clamp(min=1)  # (b, 1, 1)
+    shares = x.masked_fill(~real, 0) / count  # (b, t, d)
+    return shares.sum(dim=1)
     ### END SOLUTION
 
 # %% check="masked_mean"

@@ -31,7 +31,7 @@ def step(x: Tensor) -> Tensor:
 
 
 def passed(x: Tensor, g: Tensor) -> Tensor:
-    return g * (x.abs() <= 1)
+    return torch.where(x.abs() <= 1, g, 0)
 
 
 def binarized(name: str, sentence: str, *, forward: Rule = step, backward: Backward = passed) -> Mistake:
@@ -51,7 +51,7 @@ MISTAKES = [
     binarized("gradient-is-zero", "The gradient of x is {no_grad}, and nothing behind the step would ever learn: pass "
               "the gradient straight through where abs(x) is at most 1.", backward=lambda x, g: None),
     binarized("clamps-gradient-not-input", CLAMPS, backward=lambda x, g: g.clamp(-1, 1)),
-    binarized("clamps-gradient-not-input", CLAMPS, backward=lambda x, g: g * (g.abs() <= 1)),
+    binarized("clamps-gradient-not-input", CLAMPS, backward=lambda x, g: torch.where(g.abs() <= 1, g, 0)),
     binarized("no-clip", PASSES + "beyond 1 in size a change of x no longer matters, and the gradient has to stop.",
               backward=lambda x, g: g),
     binarized("ignores-grad-output", PASSES + "by the chain rule the incoming gradient has to be multiplied in.",
@@ -64,15 +64,18 @@ MISTAKES = [
               backward=lambda x, g: g.clamp(-1, 1)),
     binarized("no-clip", PASSES + "beyond 1 in size a change of x no longer matters, and the gradient has to stop.",
               forward=lambda x: (x > 0).float(), backward=lambda x, g: g),
+    binarized("multiplies-by-the-mask", PASSES + "inf * 0 is NaN, and so a mask that is multiplied does not stop it; "
+              "`torch.where` chooses.", backward=lambda x, g: g * (x.abs() <= 1)),
     binarized("excludes-the-edge", PASSES + "at abs(x) = 1 exactly it still passes.",
-              backward=lambda x, g: g * (x.abs() < 1)),
+              backward=lambda x, g: torch.where(x.abs() < 1, g, 0)),
     binarized("cuts-off-one-side", PASSES + "it stops below -1 as it does above 1.",
-              backward=lambda x, g: g * (x <= 1)),
-    binarized("keeps-the-wrong-side", PASSES + "the mask is turned round.", backward=lambda x, g: g * (x.abs() > 1)),
+              backward=lambda x, g: torch.where(x <= 1, g, 0)),
+    binarized("keeps-the-wrong-side", PASSES + "the mask is turned round.",
+              backward=lambda x, g: torch.where(x.abs() > 1, g, 0)),
     binarized("clips-at-zero-and-one", PASSES + "it passes from -1 to 1, not from 0 to 1.",
-              backward=lambda x, g: g * ((x >= 0) & (x <= 1))),
+              backward=lambda x, g: torch.where((x >= 0) & (x <= 1), g, 0)),
     binarized("passes-by-the-output", PASSES + "it passes where abs(x) is at most 1, not where the step puts out 1.",
-              backward=lambda x, g: g * (x > 0)),
+              backward=lambda x, g: torch.where(x > 0, g, 0)),
     binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: only what is greater "
               "than zero becomes 1.", forward=lambda x: (x >= 0).to(x.dtype)),
     binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: the two values "
@@ -83,8 +86,8 @@ MISTAKES = [
     binarized("returns-bool", DTYPE, forward=lambda x: x > 0),
     Mistake("remembers-one-call", remembering(step, passed), REMEMBERS, OWN),
     Mistake("made-on-cpu", function(lambda x: step(x) * torch.ones(x.shape, dtype=x.dtype), passed), MIXED, ERRORS),
-    Mistake("made-on-cpu", function(step, lambda x, g: g * (x.abs() <= torch.ones(x.shape, dtype=x.dtype))), MIXED,
-            ERRORS),
+    Mistake("made-on-cpu", function(step, lambda x, g: torch.where(x.abs() <= torch.ones(x.shape, dtype=x.dtype), g,
+                                                                   0)), MIXED, ERRORS),
 ]  # fmt: skip
 
 

@@ -44,6 +44,11 @@ def value_as_a_tensor(f: Function, x: float) -> Tensor:
     return f(torch.tensor(x, dtype=torch.float64, requires_grad=True))
 
 
+def at_a_vector_of_one(f: Function, x: float) -> float:
+    leaf = torch.tensor([x], dtype=torch.float64, requires_grad=True)
+    return torch.autograd.grad(f(leaf).sum(), leaf)[0].item()
+
+
 def central_difference(f: Function, x: float) -> float:
     return (value(f, x + 1e-6) - value(f, x - 1e-6)) / 2e-6
 
@@ -79,6 +84,8 @@ MISTAKES = [
             "returns nothing, it writes into the `.grad` of the leaves.", LEAVES),
     Mistake("returns-value-and-slope", lambda f, x: (value(f, x), slope(f, x).item()), "The result is {got}, where "
             "{want} alone is wanted.", LEAVES),
+    Mistake("vector-of-one", at_a_vector_of_one, "In the case \"{case}\" the call raised {error}: f is a function of a "
+            "scalar tensor, and `torch.tensor([x])` has an axis, if one of a single entry.", LEAVES),
     Mistake("float32-precision", lambda f, x: slope(f, x, torch.float32).item(), "The result {digits} has the digits "
             "of a float32, and {want_digits} is wanted: a tensor made of a Python float is float32 unless its dtype is "
             "given.", LEAVES),

@@ -82,6 +82,10 @@ MISTAKES = [
            backward=lambda x, g: g * torch.sigmoid(x) * torch.sigmoid(-x)),
     logged("clamped", AT_Y + "x was clamped to keep `exp` finite, and the curve goes on.",
            forward=lambda x: naive(x.clamp(min=-80))),
+    logged("clamped", 'In the case "{case}" the gradient at x = {x0}, times exp(x), is {far_got} where about 1 is '
+           "wanted: x was clamped to keep `exp` finite, and the gradient goes on falling.",
+           forward=lambda x: x.clamp(max=0) - torch.log1p(torch.exp(-x.abs().clamp(max=88))),
+           backward=lambda x, g: g * torch.sigmoid(-x.clamp(max=88))),
     logged("sign-turned", AT_Y + "the logarithm of a number below 1 is negative.", forward=lambda x: -stable(x)),
     Mistake("remembers-one-call", remembering(stable, mirrored), REMEMBERS, OWN),
     Mistake("made-on-cpu", function(lambda x: torch.minimum(x, torch.zeros(x.shape, dtype=x.dtype))
@@ -102,6 +106,7 @@ def more_cases(draw: Draw) -> list[Case]:
     return [
         case("three dimensions", **near, x=3 * draw.normal(2, n, 3), g=draw.normal(2, n, 3)),
         case("one number", **near, x=draw.normal(dtype=wide), g=draw.normal(dtype=wide)),
+        case("an incoming gradient of zero", **near, x=draw.normal(n), g=torch.zeros(n)),
         case("drawn up to 1000", **near, x=draw.uniform(-1000, 1000, n), g=draw.normal(n)),
         case("every second entry", **near, x=draw.normal(2 * n)[::2], g=draw.normal(2 * n)[1::2]),
         case("drawn from 18 to 80", rtol=1e-3, far=True, x=draw.uniform(18, 80, n), g=torch.ones(n)),

@@ -92,6 +92,23 @@ def moving_a_copy(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
     return result.reshape(x.shape)
 
 
+def value_read_late(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    x = x.double().clone()
+    result = torch.zeros(x.shape, dtype=torch.float64)
+    for index in itertools.product(*map(range, x.shape)):
+        old = x[index].item()
+        x[index] = old + eps
+        up = f(x)
+        x[index] = old - eps
+        result[index] = (up - f(x)) / (2 * eps)
+        x[index] = old
+    return result
+
+
+def in_numpy(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    return numerical_gradient(f, torch.from_numpy(x.detach().numpy().astype(np.float64)), eps)
+
+
 def by_autograd(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
     leaf = x.double().clone().requires_grad_()
     return torch.autograd.grad(f(leaf), leaf)[0]
@@ -136,6 +153,11 @@ MISTAKES = [
     Mistake("moves-a-copy", moving_a_copy, "In the case \"{case}\" the slope at {at} is {got_at} where {want_at} is "
             "wanted: for such strides `reshape`, `flatten` or `contiguous` makes a copy, and what is written into that "
             "does not reach the tensor it was made of.", CHECKING),
+    Mistake("value-read-late", value_read_late, "In the case \"{case}\" the slope at {at} is {got_at} where {want_at} "
+            "is wanted: f may return a view of what it gets, and that moved along when the entry was moved once more; "
+            "take the number out first.", CHECKING),
+    Mistake("through-numpy", in_numpy, "In the case \"{case}\" the call raised {error}: NumPy has no bfloat16, and x "
+            "may be of any dtype; torch makes a float64 tensor of it without NumPy.", CHECKING),
     Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing "
             "but the values of f, and autograd needs a graph.", CHECKING),
     Mistake("uses-autograd", by_autograd_where_it_can, "In the case \"{case}\" the result is {got} where {want} is "

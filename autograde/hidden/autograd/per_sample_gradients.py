@@ -64,6 +64,12 @@ def mean_over_copies(loss_fn: Loss, w: Tensor, xs: Tensor, ys: Tensor) -> Tensor
     return torch.autograd.grad(torch.func.vmap(loss_fn)(copies, xs, ys).mean(), copies)[0]
 
 
+def of_vectors(loss_fn: Loss, w: Tensor, xs: Tensor, ys: Tensor) -> Any:
+    n, _features = xs.shape
+    copies = w.detach().expand(n, *w.shape).clone().requires_grad_()
+    return torch.autograd.grad(torch.func.vmap(loss_fn)(copies, xs, ys).sum(), copies)[0]
+
+
 def by_x(loss_fn: Loss, w: Tensor, xs: Tensor, ys: Tensor) -> Any:
     return torch.func.vmap(torch.func.grad(loss_fn, argnums=1), in_dims=(None, 0, 0))(w, xs, ys)
 
@@ -90,6 +96,8 @@ MISTAKES = [
     Mistake("returns-losses", losses, MEAN + "these are the losses, not their gradients.", FUNC),
     Mistake("samples-come-last", lambda f, w, xs, ys: samples(f, w, xs, ys).movedim(0, -1), "In the case \"{case}\" "
             "the result has shape {got_shape} where {want_shape} is wanted: the samples come first, as in xs.", FUNC),
+    Mistake("only-for-vectors", of_vectors, "In the case \"{case}\" {what} raised {error}: a sample is what `xs` "
+            "holds at one place of its first dimension, whatever its shape; `len(xs)` is n.", FUNC),
     Mistake("flattened", lambda f, w, xs, ys: samples(f, w, xs, ys).flatten(1), "In the case \"{case}\" the result has "
             "shape {got_shape} where {want_shape} is wanted: each sample's gradient has the shape of w.", FUNC),
     Mistake("gradient-by-x", by_x, ROWS + "this is the gradient with respect to "

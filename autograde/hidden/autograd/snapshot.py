@@ -36,6 +36,10 @@ SHARES = (
     'In the case "{case}" an entry of the copy was {at_first}, and became {later} when t was written to: it lies '
     "over the same memory, as after `detach()` or `.data` alone."
 )
+FLOATS = (
+    'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: float64 has some 16 digits, float32 '
+    "some 7, and an integer that goes through either keeps no more."
+)
 REQUIRES = 'In the case "{case}" the copy\'s `requires_grad` is {requires}: a snapshot is a value, nothing to train.'
 MISTAKES = [
     Mistake("shares-memory", lambda t: t.detach(), SHARES, CUT),
@@ -56,6 +60,8 @@ MISTAKES = [
             "makes another one.", CUT),
     Mistake("inference-tensor", in_inference_mode, "The copy is an inference tensor: {inference}. Autograd refuses to "
             "save such a tensor for a backward, ever after.", OFF),
+    Mistake("through-floats", lambda t: t.detach().double().to(t.dtype), FLOATS, CUT),
+    Mistake("through-floats", lambda t: t.detach().float().to(t.dtype), FLOATS, CUT),
     Mistake("dtype-not-kept", lambda t: t.detach().clone().float(), DTYPE, CUT),
     Mistake("made-on-cpu", lambda t: t.detach().cpu().clone(), LEFT, ERRORS),
     Mistake("made-on-cpu", lambda t: torch.from_numpy(t.detach().numpy().copy()), NUMPY_ONLY, ERRORS),
@@ -68,6 +74,7 @@ def more_cases(draw: Draw) -> list[Case]:
         case("bfloat16", values=draw.normal(n, dtype=torch.bfloat16), role=LEAF),
         case("three dimensions, permuted", values=draw.normal(2, n, 3).permute(2, 0, 1), role=INSIDE),
         case("no entries", values=torch.empty(0, n), role=PLAIN),
+        case("complex", values=torch.complex(draw.normal(n), draw.normal(n)), role=LEAF),
         case("uint8", values=draw.integers(0, 200, n, dtype=torch.uint8), role=PLAIN),
     ]
 

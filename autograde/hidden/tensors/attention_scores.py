@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from autograde.hidden.common import rounding, with_floats
+from autograde.hidden.tensors.shared import widening
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -78,6 +79,7 @@ MISTAKES = [
             "{want_shape} is wanted: the scores of all heads were added up, and each head keeps its own.", EINSUM),
     *with_floats(attention_scores, 2),
     rounding(attention_scores),
+    widening(attention_scores),
 ]  # fmt: skip
 
 

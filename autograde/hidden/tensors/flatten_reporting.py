@@ -35,6 +35,18 @@ def flag_reversed(t: Tensor) -> tuple[Tensor, bool]:
     return t.reshape(-1), shares(t.reshape(-1), t)
 
 
+def copies_what_requires_grad(t: Tensor) -> tuple[Tensor, bool]:
+    return (t.detach().clone().reshape(-1), True) if t.requires_grad else (t.reshape(-1), not shares(t.reshape(-1), t))
+
+
+def copies_expanded(t: Tensor) -> tuple[Tensor, bool]:
+    return (t.contiguous().view(-1), True) if 0 in t.stride() else (t.reshape(-1), not shares(t.reshape(-1), t))
+
+
+def copies_the_empty(t: Tensor) -> tuple[Tensor, bool]:
+    return (t.reshape(-1), not shares(t.reshape(-1), t)) if t.numel() else (torch.empty_like(t).flatten(), True)
+
+
 ALWAYS = (
     "For shape {shape} with strides {stride}, writing into the result left t as it was: a view was possible and "
     "it was copied."
@@ -49,6 +61,11 @@ MISTAKES = [
     Mistake("always-copies", lambda t: (t.clone().reshape(-1), False), ALWAYS, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), not t.is_contiguous()), STRIDED, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), STRIDED, COPIES),
+    Mistake("copies-strided-views", copies_expanded, STRIDED, COPIES),
+    Mistake("copies-what-requires-grad", copies_what_requires_grad, "In the case \"{case}\", writing into the result "
+            "left t as it was: a tensor that requires grad has views like any other.", COPIES),
+    Mistake("copies-the-empty", copies_the_empty, "For shape {shape} with strides {stride}, `copied` is {copied}: a "
+            "tensor without elements has a flat view like any other.", COPIES),
     Mistake("view-on-noncontiguous", refuses_to_copy, "In the case \"{case}\" the call raised {error}: no view fits "
             "these strides, so here a copy is needed.", COPIES),
     Mistake("copied-flag-wrong", lambda t: (t.reshape(-1), not t.is_contiguous()), FLAG, COPIES),

@@ -57,6 +57,12 @@ def batch_axis_added(image: Tensor) -> Tensor:
     return result.unsqueeze(0) if result.ndim == 3 else result
 
 
+def only_grey_and_colour(image: Tensor) -> Tensor:
+    if image.shape[-1] not in (1, 3, 4):
+        raise ValueError(f"an image of {image.shape[-1]} channels")
+    return image_to_chw(image)
+
+
 BATCH = (
     "For a batch the outcome was {got}: the dimensions were counted from the front, where a batch puts one "
     "more; counted from the end they stay the same."
@@ -103,6 +109,8 @@ MISTAKES = [
             "{got_at} and should be {want_at}: the values were brought to -1..1, where 0..1 is wanted.", IMAGES),
     Mistake("not-contiguous", lambda image: image.movedim(-1, -3) / 255, "`is_contiguous()` of the result is {got}: a "
             "permuted view keeps the old order in memory until it is copied.", IMAGES),
+    Mistake("other-channels-refused", only_grey_and_colour, "In the case \"{case}\" the call raised {error}: how many "
+            "channels there are is up to the image; moving them does not depend on it.", IMAGES),
     Mistake("returns-float64", lambda image: image_to_chw(image.double()), OTHER_DTYPE, IMAGES),
     Mistake("returns-float16", lambda image: image_to_chw(image.half()), OTHER_DTYPE, IMAGES),
     *anywhere(image_to_chw),

@@ -14,7 +14,8 @@ from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
     "`masked_fill` and not a product: NaN times 0 is NaN, so padding that holds NaN would come through. The "
-    "count is of real steps, and at least 1, which makes the mean of nothing 0 instead of NaN."
+    "count is of real steps, and at least 1, which makes the mean of nothing 0 instead of NaN. Divided before they are "
+    "added, large numbers in half precision do not overflow."
 )
 """Why the reference is written as it is."""
 REQUIRED = ("divides-by-length", "nan-on-empty", "masked-values-leak")
@@ -51,6 +52,18 @@ def unused_nan(x: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask.any(1, keepdim=True), nan_replaced_before(x, mask), 0.0)
 
 
+def nan_and_inf_replaced(x: Tensor, mask: Tensor) -> Tensor:
+    return (x.nan_to_num(0.0, 0.0, 0.0) * mask[..., None]).sum(1) / real_count(mask)
+
+
+def inf_made_finite(x: Tensor, mask: Tensor) -> Tensor:
+    return (x.nan_to_num() * mask[..., None]).sum(1) / real_count(mask)
+
+
+def nan_left_out(x: Tensor, mask: Tensor) -> Tensor:
+    return x.masked_fill(~mask[..., None], torch.nan).nanmean(1).nan_to_num()
+
+
 def first_steps(x: Tensor, mask: Tensor) -> Tensor:
     counts = mask.sum(1, keepdim=True)
     return masked_mean(x, torch.arange(mask.shape[1], device=mask.device) < counts)
@@ -65,6 +78,10 @@ def loop_on_the_cpu(x: Tensor, mask: Tensor) -> Tensor:
 
 
 ON_EMPTY = "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and zeros are wanted."
+REPLACED = (
+    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: `nan_to_num` does not ask where an '
+    "inf stands, and one at a real step says that something went wrong before."
+)
 INVERTED = (
     "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks "
     "the real steps."
@@ -105,6 +122,9 @@ MISTAKES = [
             "replacing a NaN in the result does not bring back the sum that it swallowed.", MASKS),
     Mistake("first-steps-assumed", first_steps, "In the case \"{case}\" row {row} came out as {got_row} and should be "
             "{want_row}: the first {real} steps were averaged, where the mask picks others.", MASKS),
+    Mistake("real-inf-replaced", nan_and_inf_replaced, REPLACED, MASKS),
+    Mistake("real-inf-replaced", inf_made_finite, REPLACED, MASKS),
+    Mistake("real-inf-replaced", nan_left_out, REPLACED, MASKS),
     Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: "
             "`where` drops the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
     Mistake("detached", lambda x, mask: masked_mean(x.detach(), mask), "The values are right, but the {what} is "
@@ -156,7 +176,7 @@ def mean_example_by_example(x: Tensor, mask: Tensor) -> Tensor:
 
 def mean_by_nanmean(x: Tensor, mask: Tensor) -> Tensor:
     hidden = x.masked_fill(mask.logical_not().unsqueeze(-1), float("nan"))
-    return hidden.nanmean(dim=1).nan_to_num(nan=0.0)
+    return hidden.nanmean(dim=1).nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
 
 
 def mean_by_index_add(x: Tensor, mask: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def refusing(error: Callable[[int], Exception], low: bool = True, high: bool = T
 
 
 def in_full(label: int) -> Exception:
-    return ValueError(f"labels is {label}, out of range")
+    return ValueError(f"labels holds {label}, wanted 0 <= label < num_classes")
 
 
 one_hot = refusing(in_full)
@@ -76,6 +76,19 @@ def unsqueezed_at_one(labels: Tensor, num_classes: int, dtype: torch.dtype = FLO
     return (labels.unsqueeze(1) == torch.arange(num_classes, device=labels.device)).to(dtype)
 
 
+def always(fixed: torch.dtype) -> Callable[..., Tensor]:
+    """Return a `one_hot` whose result is of the dtype `fixed`."""
+
+    def fixed_dtype(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
+        return one_hot(labels, num_classes, fixed)
+
+    return fixed_dtype
+
+
+def flattened(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
+    return one_hot(labels.flatten(), num_classes, dtype)
+
+
 def classes_first(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
     return one_hot(labels, num_classes, dtype).movedim(-1, 0).contiguous()
 
@@ -95,11 +108,35 @@ def fails_without_labels(labels: Tensor, num_classes: int, dtype: torch.dtype = 
     return hot(labels, num_classes, dtype)
 
 
+def flat_if_empty(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
+    if labels.numel() == 0:
+        return torch.zeros(0, num_classes, device=labels.device)
+    return one_hot(labels, num_classes, dtype)
+
+
+def flat_if_empty_with_dtype(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
+    return flat_if_empty(labels, num_classes, dtype).to(dtype)
+
+
+def float_if_empty(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
+    if labels.numel() == 0:
+        return torch.zeros(*labels.shape, num_classes, device=labels.device)
+    return one_hot(labels, num_classes, dtype)
+
+
+def checked_on_the_cpu_only(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
+    return (one_hot if labels.device.type == "cpu" else hot)(labels, num_classes, dtype)
+
+
 def unsqueezed_in_place(labels: Tensor, num_classes: int, dtype: torch.dtype = FLOAT) -> Tensor:
     one_hot(labels, num_classes)
     return (labels.unsqueeze_(-1) == torch.arange(num_classes, device=labels.device)).to(dtype)
 
 
+EMPTY = (
+    'In the case "{case}" the result has shape {got_shape} and dtype {got_dtype} where {want_shape} and {want_dtype} '
+    "are wanted: a tensor without entries has a shape all the same, and the result is of the dtype asked for."
+)
 ACCEPTED = "With {bad} among the labels, a ValueError is wanted; what came was {refused}."
 WIDTH = (
     'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: the labels that occur do '
@@ -117,6 +154,8 @@ MISTAKES = [
     Mistake("out-of-range-accepted", refusing(in_full, low=False), ACCEPTED, INDEXING),
     Mistake("out-of-range-accepted", refusing(in_full, high=False), ACCEPTED, INDEXING),
     Mistake("out-of-range-accepted", indexed_unchecked, ACCEPTED, INDEXING),
+    Mistake("accepted-on-the-second-device", checked_on_the_cpu_only, "On the second device, with {bad} among the "
+            "labels, a ValueError is wanted; what came was {refused}.", INDEXING),
     Mistake("wrong-exception", scattered_unchecked, ACCEPTED, INDEXING),
     Mistake("wrong-exception", refusing(lambda label: IndexError(in_full(label))), ACCEPTED, INDEXING),
     Mistake("wrong-exception", refusing(lambda label: AssertionError(in_full(label))), ACCEPTED, INDEXING),
@@ -125,11 +164,10 @@ MISTAKES = [
     Mistake("message-says-too-little", refusing(lambda _label: ValueError("out of range")), SAYS_LITTLE, INDEXING),
     Mistake("message-says-too-little", refusing(lambda _label: ValueError("bad labels")), SAYS_LITTLE, INDEXING),
     Mistake("message-says-too-little", refusing(lambda label: ValueError(f"bad {label}")), SAYS_LITTLE, INDEXING),
-    Mistake("dtype-ignored", lambda labels, c, _dtype=FLOAT: one_hot(labels, c), NO_DTYPE, INDEXING),
-    Mistake("dtype-ignored", lambda labels, c, _dtype=FLOAT: one_hot(labels, c, torch.int64), NO_DTYPE, INDEXING),
-    Mistake("dtype-ignored", lambda labels, c, _dtype=FLOAT: one_hot(labels, c, torch.bool), NO_DTYPE, INDEXING),
-    Mistake("shape-flattened", lambda labels, c, dtype=FLOAT: one_hot(labels.flatten(), c, dtype), "The result has "
-            "shape {got_shape} where {want_shape} is wanted: the labels' own shape was flattened away.", INDEXING),
+    Mistake("message-says-too-little", refusing(lambda label: ValueError(f"labels: {label}")), SAYS_LITTLE, INDEXING),
+    *(Mistake("dtype-ignored", always(fixed), NO_DTYPE, INDEXING) for fixed in (FLOAT, torch.int64, torch.bool)),
+    Mistake("shape-flattened", flattened, "The result has shape {got_shape} where {want_shape} is wanted: the labels' "
+            "own shape was flattened away.", INDEXING),
     Mistake("classes-first", classes_first, "In the case \"{case}\" the result has shape {got_shape} where "
             "{want_shape} is wanted: the classes are the last dimension.", INDEXING),
     Mistake("width-from-labels", up_to_the_largest_label, WIDTH, INDEXING),
@@ -138,6 +176,9 @@ MISTAKES = [
     Mistake("only-vectors", only_vectors, VECTORS, INDEXING),
     Mistake("fails-without-labels", fails_without_labels, "In the case \"{case}\" the call raised {error}: `min` and "
             "`max` have no answer for an empty tensor.", INDEXING),
+    Mistake("empty-labels-apart", flat_if_empty, EMPTY, INDEXING),
+    Mistake("empty-labels-apart", flat_if_empty_with_dtype, EMPTY, INDEXING),
+    Mistake("empty-labels-apart", float_if_empty, EMPTY, INDEXING),
     Mistake("changes-its-input", unsqueezed_in_place, CHANGED, COPIES),
 ]  # fmt: skip
 

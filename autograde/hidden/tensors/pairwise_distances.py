@@ -67,6 +67,11 @@ def distances_in_numpy(a: Tensor, b: Tensor) -> Tensor:
     return torch.from_numpy(np.sqrt(((x[:, None] - y[None]) ** 2).sum(-1)))
 
 
+def scaled_first(a: Tensor, b: Tensor) -> Tensor:
+    scale = a.abs().max()
+    return distances(a / scale, b / scale) * scale
+
+
 LOOP = "The number of {what} is {got}: a Python loop pays for each row what one call for all rows pays once."
 SUMMED = (
     "The result has shape {got_shape} where {want_shape} is wanted: for each pair of points the sum goes over the "
@@ -96,6 +101,8 @@ MISTAKES = [
             "{want_shape} is wanted: with keepdim the dimension of the features stays, with size one.", PAIRS),
     Mistake("nan-at-equal-points", lambda a, b: squares_without_a_root(a, b).sqrt(), "The result is {got}: for equal "
             "points a·a + b·b - 2 a·b can round to a number just below zero, and its root is NaN.", PAIRS),
+    Mistake("fails-without-points", scaled_first, "In the case \"{case}\" the call raised {error}: `min` and `max` "
+            "have no answer for an empty tensor, and the distances from no points are a tensor of no rows.", PAIRS),
     Mistake("cross-term-wrong", cross_term_once, CROSS, PAIRS),
     Mistake("cross-term-wrong", cross_term_added, CROSS, PAIRS),
     Mistake("python-loop", loop, LOOP, PAIRS),

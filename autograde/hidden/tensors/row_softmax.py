@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from autograde.hidden.common import with_floats
+from autograde.hidden.tensors.shared import widening
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -148,6 +149,7 @@ MISTAKES = [
             "not to 1: what lies along the first dimension was taken for the rows, which is so only where x has two "
             "dimensions.", REDUCE),
     *with_floats(row_softmax),
+    widening(row_softmax),
 ]  # fmt: skip
 
 
@@ -156,6 +158,8 @@ def more_cases(draw: Draw) -> list[Case]:
     ordinary = {"rtol": 0.0, "atol": 1e-5}
     return [
         case("four dimensions", **ordinary, x=3 * draw.normal(2, n, 3, d)),
+        case("seven dimensions", **ordinary, x=3 * draw.normal(1, 2, n, 1, 3, 2, d)),
+        case("many columns", rtol=0.0, atol=1e-3, x=draw.uniform(-1e4, 1e4, 8, draw.size(100, 200))),
         case("one column", **ordinary, x=draw.normal(n, 1)),
         case("equal entries", **ordinary, x=torch.full((n, d), draw.uniform(-5, 5).item())),
         case("all far below zero", rtol=0.0, atol=1e-3, x=-9000 - draw.uniform(0, 10, n, d)),

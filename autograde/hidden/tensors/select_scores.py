@@ -60,6 +60,16 @@ def select_in_numpy(scores: Tensor, labels: Tensor) -> Tensor:
     return torch.from_numpy(array[np.arange(len(labels)), labels.cpu().numpy()]).to(scores.device)
 
 
+def multiplied_by_one_hot(scores: Tensor, labels: Tensor) -> Tensor:
+    return (scores * nn.functional.one_hot(labels, scores.size(1))).sum(1)
+
+
+def checked_first(scores: Tensor, labels: Tensor) -> Tensor:
+    if labels.min() < 0 or labels.max() >= scores.shape[1]:
+        raise ValueError("labels out of range")
+    return at_labels(scores, labels)
+
+
 def swapped_indices(scores: Tensor, labels: Tensor) -> Tensor:
     return scores[labels, torch.arange(len(labels), device=labels.device)]
 
@@ -107,6 +117,10 @@ MISTAKES = [
     Mistake("indexes-the-flat-tensor", lambda scores, labels: scores.take(labels), "The value at {at} is {got_at} and "
             "should be {want_at}: the labels counted through the whole tensor, where a label counts within its row.",
             INDEXING),
+    Mistake("infinity-leaks", multiplied_by_one_hot, "In the case \"{case}\" the value at {at} is {got_at} and should "
+            "be {want_at}: a product with zeros and ones also reads the other entries, and -inf * 0 is NaN.", INDEXING),
+    Mistake("fails-without-rows", checked_first, "In the case \"{case}\" the call raised {error}: `min` and `max` have "
+            "no answer for an empty tensor.", INDEXING),
     Mistake("largest-score", lambda scores, _labels: scores.amax(1), "The value at {at} is {got_at} and should be "
             "{want_at}: the largest score of the row was taken, not the one at the label.", INDEXING),
     *(m for m in with_floats(at_labels, 0) if m.sentence is not NUMPY_ONLY),
@@ -156,11 +170,6 @@ def select_the_diagonal(scores: Tensor, labels: Tensor) -> Tensor:
     return scores[:, labels].diagonal()
 
 
-def select_by_product(scores: Tensor, labels: Tensor) -> Tensor:
-    weights = nn.functional.one_hot(labels, scores.size(1)).to(scores)
-    return torch.einsum("nc,nc->n", scores, weights)
-
-
 def select_by_loss(scores: Tensor, labels: Tensor) -> Tensor:
     return -nn.functional.nll_loss(scores, labels, reduction="none")
 
@@ -177,7 +186,6 @@ RIGHT_ANSWERS: list[Callable[..., Any]] = [
     select_from_the_flat,
     select_along_dim,
     select_the_diagonal,
-    select_by_product,
     select_by_loss,
     select_by_index_select,
 ]

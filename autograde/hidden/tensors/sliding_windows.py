@@ -27,15 +27,20 @@ BY_HAND = "Building a view by hand"
 
 
 def refusing(error: Callable[[str], Exception]) -> Callable[..., None]:
-    """Return a check of the arguments that raises `error("size is 0, out of range")`, and so on."""
+    """Return a check of the arguments that raises `error("size is 0, wanted 1 to n")`, and so on."""
 
     def check(x: Tensor, size: int, step: int) -> None:
         if not 1 <= size <= len(x):
-            raise error(f"size is {size}, out of range")
+            raise error(f"size is {size}, wanted 1 to n")
         if step < 1:
-            raise error(f"step is {step}, out of range")
+            raise error(f"step is {step}, wanted at least 1")
 
     return check
+
+
+def both_named(x: Tensor, size: int, step: int) -> None:
+    if size < 1 or size > len(x) or step < 1:
+        raise ValueError(f"bad size or step: {size} {step}")
 
 
 check = refusing(ValueError)
@@ -136,7 +141,9 @@ MISTAKES = [
           lambda _says: ValueError("out of range"),
           lambda says: ValueError("bad " + says.split()[0]),
           lambda says: ValueError("bad " + says.split()[2].strip(",")),
+          lambda says: ValueError(says.split(",")[0]),
       )),
+    Mistake("message-says-too-little", sliding(right_count, both_named), SAYS_LITTLE, BY_HAND),
     Mistake("made-on-cpu", with_numpy(sliding_windows), NUMPY_ONLY, ERRORS),
     Mistake("changes-its-input", writing_into(0, sliding_windows), CHANGED, COPIES),
 ]  # fmt: skip
@@ -150,6 +157,7 @@ def more_cases(draw: Draw) -> list[Case]:
         case("a step wider than the window", **common, x=draw.normal(n), size=2, step=5),
         case("a strided middle", **common, x=draw.normal(3 * n)[2:-3:3], size=size, step=step),
         case("integers", **common, x=draw.integers(0, 99, n), size=size, step=None),
+        case("one number, expanded", **common, x=draw.normal(1).expand(n), size=size, step=step),
         case("a negative size", x=draw.normal(n), size=-2, step=1, refused="size"),
         case("size far too large", x=draw.normal(n), size=n + 77, step=2, refused="size"),
     ]

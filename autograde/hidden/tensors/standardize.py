@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from autograde.hidden.common import rounding, with_floats
+from autograde.hidden.tensors.shared import widening
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -56,7 +57,7 @@ def eps_outside_root(x: Tensor, dim: Any, eps: float = 1e-5) -> Tensor:
     return centred(x, dim) / (variance(x, dim).sqrt() + eps)
 
 
-def eps_forgotten(x: Tensor, dim: Any, _eps: float = 1e-5) -> Tensor:
+def eps_forgotten(x: Tensor, dim: Any, eps: float = 1e-5) -> Tensor:
     return centred(x, dim) / variance(x, dim).sqrt()
 
 
@@ -86,6 +87,16 @@ def one_dimension_after_another(x: Tensor, dim: Any, eps: float = 1e-5) -> Tenso
     for d in (dim,) if isinstance(dim, int) else dim:
         x = standardize(x, d, eps)
     return x
+
+
+def only_all_or_none_negative(x: Tensor, dim: Any, eps: float = 1e-5) -> Tensor:
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    if dims[0] < 0:
+        dims = [x.ndim + d for d in dims]
+    rest = [d for d in range(x.ndim) if d not in dims]
+    order = rest + dims
+    flat = standardize(x.permute(order).flatten(len(rest)), -1, eps)
+    return flat.reshape([x.shape[d] for d in order]).permute([order.index(d) for d in range(x.ndim)])
 
 
 NO_KEEPDIM = (
@@ -119,17 +130,22 @@ MISTAKES = [
             "{wanted_var}: eps was added to the root, and belongs under it.", REDUCE),
     Mistake("eps-forgotten", eps_forgotten, "With eps = {eps} the variance of the result is {var} and should be "
             "{wanted_var}: eps was not added to the variance.", REDUCE),
-    Mistake("eps-argument-ignored", lambda x, dim, _eps=1e-5: standardize(x, dim), "With eps = {eps} the variance of "
+    Mistake("eps-argument-ignored", lambda x, dim, eps=1e-5: standardize(x, dim), "With eps = {eps} the variance of "
             "the result is {var} and should be {wanted_var}: a fixed number was added to the variance, not the "
             "argument.", REDUCE),
     Mistake("other-default", lambda x, dim, eps=1e-8: standardize(x, dim, eps), OTHER_DEFAULT, REDUCE),
     Mistake("other-default", lambda x, dim, eps=1e-6: standardize(x, dim, eps), OTHER_DEFAULT, REDUCE),
-    Mistake("whole-tensor-statistics", lambda x, _dim, eps=1e-5: standardize(x, tuple(range(x.ndim)), eps),
+    Mistake("zero-eps-replaced", lambda x, dim, eps=1e-5: standardize(x, dim, eps or 1e-5), "With eps = {eps} the "
+            "variance of the result is {var} and should be {wanted_var}: `eps or ...` and `if eps` take 0 for missing, "
+            "and here it is what was asked for.", REDUCE),
+    Mistake("negative-among-positive", only_all_or_none_negative, "In the case \"{case}\" with dim = {dim} the call "
+            "raised {error}: each entry of the tuple may be negative, whatever the first one is.", REDUCE),
+    Mistake("whole-tensor-statistics", lambda x, dim, eps=1e-5: standardize(x, tuple(range(x.ndim)), eps),
             WHOLE_TENSOR, REDUCE),
-    Mistake("whole-tensor-statistics", lambda x, _dim, _eps=1e-5: (x - x.mean()) / x.std(), WHOLE_TENSOR, REDUCE),
+    Mistake("whole-tensor-statistics", lambda x, dim, eps=1e-5: (x - x.mean()) / x.std(), WHOLE_TENSOR, REDUCE),
     Mistake("other-dimensions", over_the_rest, OTHER_DIM, REDUCE),
     Mistake("other-dimensions", over_the_first, OTHER_DIM, REDUCE),
-    Mistake("other-dimensions", lambda x, _dim, eps=1e-5: standardize(x, -1, eps), OTHER_DIM, REDUCE),
+    Mistake("other-dimensions", lambda x, dim, eps=1e-5: standardize(x, -1, eps), OTHER_DIM, REDUCE),
     Mistake("divided-by-variance", divided_by_variance, "The value at {at} is {got_at} and should be {want_at}: the "
             "difference was divided by the variance, not by its root.", REDUCE),
     Mistake("parentheses-missing", parentheses_missing, "The value at {at} is {got_at} and should be {want_at}: only "
@@ -137,7 +153,7 @@ MISTAKES = [
     Mistake("mean-not-subtracted", lambda x, dim, eps=1e-5: x / (variance(x, dim) + eps).sqrt(), "The mean of the "
             "result is {mean} and should be 0: the values were divided, but their mean was not subtracted first.",
             REDUCE),
-    Mistake("not-divided", lambda x, dim, _eps=1e-5: centred(x, dim), "The variance of the result is {var} and should "
+    Mistake("not-divided", lambda x, dim, eps=1e-5: centred(x, dim), "The variance of the result is {var} and should "
             "be {wanted_var}: the mean was subtracted, but nothing was divided.", REDUCE),
     Mistake("only-one-dimension", only_one_dimension, "In the case \"{case}\" with dim = {dim} the call raised "
             "{error}: `dim` may be a tuple, and keepdim=True puts back all of its dimensions at once.", REDUCE),
@@ -146,6 +162,7 @@ MISTAKES = [
             "together.", REDUCE),
     *with_floats(standardize),
     rounding(standardize),
+    widening(standardize),
 ]  # fmt: skip
 
 

@@ -123,6 +123,8 @@ def more_cases(draw: Draw) -> list[Case]:
         case("complex", **common, t=waves),
         case("a conjugate transpose", **common, t=waves.mH),
         case("the imaginary part of a conjugate", **common, t=waves.conj().imag),
+        case("integers", **common, t=draw.integers(-9, 9, n, dtype=draw.pick([torch.int8, torch.int32, torch.int64]))),
+        case("unsigned", **common, t=draw.integers(0, 99, n).to(draw.pick([torch.uint16, torch.uint32, torch.uint64]))),
         case("uint8, strided", **common, t=draw.integers(0, 256, 2 * n, dtype=torch.uint8)[::2]),
         case("float64, part of a larger tensor", **common, t=draw.normal(n, 5, dtype=torch.float64)[1:, 2:]),
         case("bfloat16 that requires grad", **common, t=draw.normal(n, dtype=torch.bfloat16).requires_grad_()),

@@ -30,9 +30,11 @@ FUNCTIONS: dict[str, Callable[[Tensor, list[float]], Tensor]] = {
     "product of rows": lambda x, c: c[0] * x.prod(0).sum(),
     "linear": lambda x, c: (c[0] * x).sum() + c[1],
     "partly fixed": lambda x, c: (c[0] * x * x.detach() + c[1] * x).sum(),
+    "dot product": lambda x, c: torch.stack([x, x * x, x * x * x]).dot(torch.tensor(c, dtype=x.dtype)),
+    "first entry": lambda x, _c: x.flatten()[0],
     "opaque": lambda x, c: (c[0] * x * x * x + c[1] * x * x + c[2] * x).sum().detach(),
 }
-"""Scalar functions of one tensor and three coefficients."""
+"""Scalar functions of one tensor and three coefficients; in the dot product the tensor has no axes."""
 LATER = "gradient of x, after another call"
 
 

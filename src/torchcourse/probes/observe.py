@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeGuard
 
@@ -60,11 +61,14 @@ def same(now: Tensor, before: Tensor) -> bool:
     return bool(((now == before) | (now.isnan() & before.isnan())).all())
 
 
-def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> dict[str, Any]:
+def refusal(
+    call: Callable[[], object], argument: str, got: Sequence[str], allowed: Iterable[str] = ()
+) -> dict[str, Any]:
     """Observe the outcome of a call that should raise ValueError.
 
     The wording is the learner's choice; what counts is whether the message names the `argument` (or its singular; ""
-    asks for none) and contains one of the values `got`.
+    asks for none) and contains one of the values `got`; and besides that value, where `allowed` has any, one of these
+    words or numbers.
     """
     try:
         result = call()
@@ -73,6 +77,10 @@ def refusal(call: Callable[[], object], argument: str, got: Iterable[str]) -> di
         known = argument.removesuffix("s") in message.lower()
         named = "names the argument" if known else "does not name the argument"
         value = "tells what it got" if any(g in message for g in got) else "does not tell what it got"
+        if words := set(allowed):
+            besides = re.split(rf"(?<!\d)(?:{'|'.join(map(re.escape, got))})(?!\d)", message.lower(), maxsplit=1)
+            says = words & set(re.findall(r"[a-z_]+|\d+", " ".join(besides)))
+            value += ", says what is allowed" if says else ", does not say what is allowed"
         return {"refused with": Raised("ValueError", message[:200], f"{named}, {value}")}
     except Exception as error:
         return {"refused with": Raised(type(error).__name__, str(error).split("\n")[0][:200])}
@@ -106,8 +114,12 @@ def numbers_of_rows(scored: int) -> tuple[int, int]:
 
 
 def other_rows(x: Tensor, count: int) -> Tensor:
-    """Return `count` rows like those of `x`; where they are floats that differ, so do these, also from those of `x`."""
-    rows = torch.cat([x.detach()] * -(-count // len(x)))[:count]
+    """Return `count` rows like those of `x`; where they are floats that differ, so do these, also from those of `x`.
+
+    If `x` has no rows, they hold zeros.
+    """
+    x = x.detach() if len(x) else x.new_zeros(1, *x.shape[1:])
+    rows = torch.cat([x] * -(-count // len(x)))[:count]
     if not x.is_floating_point():
         return rows
     factors = 1 + torch.arange(1, count + 1, dtype=x.dtype, device=x.device) / 32  # exact, so the same on each device

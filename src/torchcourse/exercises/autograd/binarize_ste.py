@@ -17,8 +17,10 @@ def cases(draw: Draw) -> list[Case]:
         case("a matrix", x=draw.uniform(-2, 2, 2, n), g=3 * draw.normal(2, n)),
         case("float64", x=draw.uniform(-2, 2, n, dtype=torch.float64), g=3 * draw.normal(n, dtype=torch.float64)),
         case("bfloat16", x=draw.uniform(-2, 2, n, dtype=torch.bfloat16), g=draw.normal(n, dtype=torch.bfloat16)),
+        case("an infinite gradient", x=torch.tensor([2.0, 0.5, -3.0, -0.25]),
+             g=torch.tensor([torch.inf, 1.5, -torch.inf, torch.inf])),
         case("transposed", x=draw.uniform(-2, 2, n, 3).t(), g=3 * draw.normal(3, n)),
-    ]
+    ]  # fmt: skip
 
 
 EXERCISE = Exercise(

@@ -43,6 +43,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         at("a polynomial", "polynomial", 0.5, 2.0),
         at("a polynomial left of zero", "polynomial", -2.0, -0.5),
+        at("a dot product with powers of x", "dot product", 0.5, 2.0),
         at("a growing wave", "wave", 0.5, 2.0),
         at("a growing wave, far out", "wave", 6.0, 8.0),
         at("a factor that is held fixed", "partly fixed", 0.5, 2.0),

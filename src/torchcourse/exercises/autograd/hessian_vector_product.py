@@ -23,6 +23,8 @@ MUCH_MORE = 8
 """Four times the entries may take this many times the memory; with H it would be sixteen times."""
 LITTLE_MORE = 2
 """Four times the entries take at least this many times the memory, unless a table is made for few of them."""
+LARGE = 300
+"""Entries of x for which only the largest tensor is looked at."""
 SHORT, LONG = 32, 128
 """Entries of x for which what is held outside of tensors is measured."""
 MORE = (LONG**2 - SHORT**2) * 4 // 2
@@ -30,16 +32,19 @@ MORE = (LONG**2 - SHORT**2) * 4 // 2
 
 
 def probe(answer: Watched, form: str, c: list[float], x: Tensor, v: Tensor, measured: bool) -> dict[str, Any]:
-    """Observe the product, and on the CPU the peak memory for a short and a four times as long `x`."""
+    """Observe the product, and on the CPU the largest tensor made and the memory for a short and for a long `x`."""
     f, before = function(form, c), (x.clone(), v.clone())
     seen = {**look(answer(f, x, v), x), **kept(x=(x.detach(), before[0]), v=(v, before[1]))}
-    if measured and x.device.type == "cpu":
+    if x.device.type != "cpu":
+        return seen
+    seen["largest tensors"] = [(x.numel(), answer.run(largest_result, lambda: answer.answer(f, *before)))]
+    if measured:
         few, many = (result_and_peak(_call(answer, f, *before, count)) for count in (FEW, MANY))
         seen |= {"result for few entries": few[0], "result for many entries": many[0], "peak": [few[1], many[1]]}
         fewer = [result_and_peak(_call(answer, f, *before, count)) for count in FEWER]
         seen |= {"results for fewer entries": [one[0] for one in fewer], "peaks": [one[1] for one in fewer]}
-        sizes = [x.numel() + more for more in range(4)]  # of the scored call, and next to it
-        seen["largest tensors"] = [(n, answer.run(largest_result, _call(answer.answer, f, *before, n))) for n in sizes]
+        sizes = [*(x.numel() + more for more in range(4)), LARGE]  # next to the scored call, and far from it
+        seen["largest tensors"] += [(n, answer.run(largest_result, _call(answer.answer, f, *before, n))) for n in sizes]
         if seen["peak"][1] <= MUCH_MORE * seen["peak"][0]:  # else there is nothing more to find out
             seen["outside of tensors"] = [
                 answer.run(outside_bytes, _call(answer.answer, f, *before, n), MORE) for n in (SHORT, LONG)
@@ -55,8 +60,13 @@ def _call(answer: Callable[..., Any], f: Function, x: Tensor, v: Tensor, count: 
 
 def derive(_case: Case, seen: Observations) -> Observations:
     """Say whether four times the entries take about four times the memory, about sixteen times, or hardly more."""
-    if "peak" not in seen:
+    if "largest tensors" not in seen:
         return seen
+    squares = [n for n, largest in seen["largest tensors"] if n > 3 and largest >= n * n]
+    built = [f"is that of the Hessian for {n} entries" for n in squares]
+    if "peak" not in seen:
+        rest = {name: value for name, value in seen.items() if name != "largest tensors"}
+        return {**rest, "memory": built[0] if built else "grows like x"}
     few, many = seen["peak"]
     raw = ("peak", "peaks", "outside of tensors", "largest tensors")
     rest = {name: value for name, value in seen.items() if name not in raw}
@@ -67,8 +77,8 @@ def derive(_case: Case, seen: Observations) -> Observations:
         rest["memory"] = f"is nearly as large for {FEW} entries as for {MANY}"
     elif sorted(peaks := [*seen["peaks"], few]) != peaks and not grows:
         rest["memory"] = f"is larger for fewer entries than for {FEW}"
-    elif any(largest >= n * n for n, largest in seen["largest tensors"]) and not grows:
-        rest["memory"] = f"is that of the Hessian for up to {seen['largest tensors'][-1][0]} entries"
+    elif built and not grows:
+        rest["memory"] = built[0]
     return rest
 
 

@@ -51,6 +51,8 @@ def cases(draw: Draw) -> list[Case]:
         case("entries up to 1000, float64", **near, x=far.double(), g=-draw.uniform(1, 2, 7, dtype=torch.float64)),
         case("small values and gradients, from 20 to 60", rtol=1e-3, far=True, x=torch.linspace(20, 60, n),
              g=torch.ones(n)),
+        case("small values and gradients, from 100 to 700, float64", rtol=1e-3, far=True,
+             x=torch.linspace(100, 700, n, dtype=torch.float64), g=torch.ones(n, dtype=torch.float64)),
         case("transposed", **near, x=draw.normal(n, 3).t(), g=torch.ones(1).expand(3, n)),
     ]  # fmt: skip
 

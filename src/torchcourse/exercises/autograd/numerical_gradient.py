@@ -21,7 +21,7 @@ def probe(answer: Watched, form: str, c: list[float], x: Tensor, eps: float | No
     before, points = x.clone(), list[Tensor]()
     f = recording(function(form, c), points)
     try:
-        result = answer(f, x) if eps is None else answer(f, x, eps)
+        result = answer(f, x) if eps is None else answer(f, x, eps=eps)
     except RuntimeError as error:
         return {"the call": expected_error(error, {"does not require grad": "f knows nothing of autograd"})}
     asked = steps(points, before, 1e-6 if eps is None else eps)
@@ -68,6 +68,8 @@ def cases(draw: Draw) -> list[Case]:
         drawn("a vector", "polynomial", draw.uniform(0.5, 1.0, n, dtype=torch.float64)),
         drawn("a matrix", "product of rows", draw.uniform(0.5, 1.5, 2, n, dtype=torch.float64)),
         drawn("a float32 input", "polynomial", draw.uniform(0.5, 1.0, n)),
+        drawn("a bfloat16 input", "polynomial", draw.uniform(0.5, 1.0, n, dtype=torch.bfloat16)),
+        drawn("a function that returns an entry of its input", "first entry", draw.normal(n, dtype=torch.float64)),
         drawn("a transposed matrix", "product of rows", draw.uniform(0.5, 1.5, n, 2, dtype=torch.float64).t()),
         drawn("a single number", "polynomial", draw.uniform(0.5, 1.0, dtype=torch.float64)),
         drawn("a larger step", "polynomial", draw.uniform(0.5, 1.0, n, dtype=torch.float64), 1e-5),

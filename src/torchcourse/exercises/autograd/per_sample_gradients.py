@@ -41,6 +41,8 @@ def cases(draw: Draw) -> list[Case]:
         case("as many samples as weights", loss="one output", w=draw.normal(i), xs=draw.normal(i, i),
              ys=draw.normal(i)),
         case("a single sample", loss="one output", w=draw.normal(i), xs=draw.normal(1, i), ys=draw.normal(1)),
+        case("samples that are matrices", loss="one output", w=draw.normal(o, i), xs=draw.normal(n, o, i),
+             ys=draw.normal(n)),
         case("a bent output, float64", loss="a bent output", w=draw.normal(o, i, dtype=wide),
              xs=draw.normal(n, i, dtype=wide), ys=draw.normal(n, o, dtype=wide)),
     ]  # fmt: skip

@@ -21,7 +21,7 @@ def probe(answer: Watched, values: list[Tensor], grads: list[Tensor | None], lr:
         p.grad = None if g is None else g.clone()
     given, views = list(params), [p.detach() for p in params]
     try:
-        answer(params, lr)
+        answer(params, lr=lr)
     except (RuntimeError, TypeError, AttributeError) as error:
         reasons = {"leaf Variable": "in place on a leaf", "NoneType": "a gradient is None"}
         return {"the call": expected_error(error, reasons)}

@@ -27,6 +27,7 @@ def nudge(t: Tensor) -> None:
 def probe(answer: Watched, values: Tensor, role: str) -> dict[str, Any]:
     """Observe the copy, what it shares with `t`, and what the call left behind on `t`."""
     base = values.requires_grad_() if role != PLAIN else values
+    base.grad = torch.ones_like(values, requires_grad=False) if role == LEAF else None
     t = base * 1 if role == INSIDE else base
     copy = answer(t)
     if not isinstance(copy, Tensor):
@@ -34,6 +35,7 @@ def probe(answer: Watched, values: Tensor, role: str) -> dict[str, Any]:
     seen = look(copy.detach().clone(), t)
     seen |= {"copy requires grad": copy.requires_grad, "copy has a history": copy.grad_fn is not None}
     seen |= {"t requires grad afterwards": t.requires_grad, "t has a history": t.grad_fn is not None}
+    seen |= {"t.grad afterwards": t.grad} if role == LEAF else {}
     seen["copy is an inference tensor"] = copy.is_inference()
     nudge(t)
     seen["copy after t was changed"] = copy.detach().clone()
@@ -50,7 +52,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a plain tensor", values=draw.normal(n), role=PLAIN),
         case("a leaf that requires grad", values=draw.normal(n), role=LEAF),
         case("a result inside a graph", values=draw.normal(2, n), role=INSIDE),
-        case("integers", values=draw.integers(0, 9, n), role=PLAIN),
+        case("large integers", values=draw.integers(2**60, 2**61, n), role=PLAIN),
         case("a transposed matrix", values=draw.normal(n, 2).t(), role=LEAF),
         case("a slice of a longer tensor", values=draw.normal(3 * n)[::3], role=PLAIN),
         case("one bool", values=torch.tensor(True), role=PLAIN),

@@ -30,6 +30,8 @@ def cases(draw: Draw) -> list[Case]:
         case("one head, one query", q=draw.normal(1, 1, 1, d), k=draw.normal(1, 1, s, d)),
         case("heads split from one tensor", q=split, k=draw.normal(b, h, s, d)),
         case("float64", q=draw.normal(b, h, t, d, dtype=torch.float64), k=draw.normal(b, h, s, d, dtype=torch.float64)),
+        case("bfloat16", rtol=0.05, atol=0.1, q=draw.normal(b, h, t, d, dtype=torch.bfloat16),
+             k=draw.normal(b, h, s, d, dtype=torch.bfloat16)),
         # nine features: a root of 9 that somebody takes in float32 is right as well
         case("float64, to ten digits", rtol=1e-10, atol=1e-12, q=draw.normal(b, h, t, 9, dtype=torch.float64),
              k=draw.normal(b, h, s, 9, dtype=torch.float64)),

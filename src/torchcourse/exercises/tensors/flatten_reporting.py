@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
@@ -22,8 +23,8 @@ def probe(answer: Watched, t: Tensor) -> dict[str, Any]:
     flat, copied = returned
     seen = {**look(flat.detach().clone(), t), "copied": copied, **kept(t=(t, before))}
     if flat.numel():
-        flat.reshape(-1)[0] += 1  # a view writes into t, a copy does not
-    return {**seen, "t after flat[0] += 1": t, "shares memory": shares_memory(flat, t)}
+        flat.detach().reshape(-1)[0] += 1  # a view writes into t, a copy does not
+    return {**seen, "t after flat[0] += 1": t.detach(), "shares memory": shares_memory(flat, t)}
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -35,6 +36,9 @@ def cases(draw: Draw) -> list[Case]:
         case("one column, kept as a matrix", t=draw.normal(n, d)[:, 1:2]),
         case("every second element", t=draw.normal(2 * d)[::2]),
         case("some whole rows", t=draw.normal(n, d)[1:]),
+        case("a matrix that requires grad", t=draw.normal(n, d).requires_grad_()),
+        case("one number, expanded", t=draw.normal(1).expand(d)),
+        case("no elements", t=torch.empty(0, d)),
         case("three dimensions, the last two swapped", t=draw.normal(2, n, d).transpose(1, 2)),
     ]
 

@@ -39,6 +39,7 @@ def cases(draw: Draw) -> list[Case]:
         case("as many in a as in b", rtol=1e-3, atol=1e-3, a=draw.normal(n, d), b=draw.normal(n, d)),
         case("a against itself", rtol=1e-3, atol=0.01, a=points, b=points.clone()),
         case("one point each", rtol=1e-3, atol=1e-3, a=draw.normal(1, d), b=draw.normal(1, d)),
+        case("no points in a", a=torch.empty(0, d), b=draw.normal(m, d)),
         case("float64", rtol=1e-9, atol=1e-9, a=draw.normal(n, d, dtype=torch.float64),
              b=3 * draw.normal(m, d, dtype=torch.float64)),
         case("far from the origin", rtol=1e-2, atol=1.0, a=100 + 10 * draw.normal(n, d),

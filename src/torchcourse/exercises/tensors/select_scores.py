@@ -32,11 +32,15 @@ def cases(draw: Draw) -> list[Case]:
         scores = draw.normal(n, c, dtype=dtype).requires_grad_()
         return case(name, scores=scores, labels=draw.integers(0, c, n), weights=draw.normal(n, dtype=dtype))
 
+    labels = draw.integers(0, c, n)
+    hidden = torch.full((n, c), -torch.inf).scatter(1, labels[:, None], draw.normal(n, 1))
     return [
         drawn("more rows than classes", n, c),
         drawn("as many rows as classes", n, n),
         drawn("one row", 1, c),
         drawn("float64", n, c, torch.float64),
+        case("-inf at the other labels", scores=hidden.requires_grad_(), labels=labels, weights=draw.normal(n)),
+        drawn("no rows", 0, c),
     ]
 
 

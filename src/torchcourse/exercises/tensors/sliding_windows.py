@@ -11,19 +11,24 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kept, look, refusal
 
+AT_LEAST = "1", "0", "one", "zero", "positive", "negative", "natural"
+AT_MOST = "n", "x", "len", "length", "long", "longer", "entries", "elements", "shape", "input", "tensor", "sequence"
+"""Words by which a message says what is allowed."""
+
 
 def probe(answer: Watched, x: Tensor, size: int, step: int | None, refused: str) -> dict[str, Any]:
     """Observe the windows, and again after `x` was changed; or how bad arguments are refused."""
 
     def call() -> object:
-        return answer(x, size) if step is None else answer(x, size, step)
+        return answer(x, size) if step is None else answer(x, size=size, step=step)
 
     if refused:
-        got = size if refused == "size" else step
-        return refusal(call, refused, [str(got)])
+        if refused == "size" and size > 0:
+            return refusal(call, "size", [str(size)], [str(len(x)), *AT_MOST])
+        return refusal(call, refused, [str(size if refused == "size" else step)], AT_LEAST)
     before, result = x.clone(), call()
     seen = {**look(result.clone() if isinstance(result, Tensor) else result, x), **kept(x=(x, before))}
-    x.mul_(-2)
+    (x if x.stride(0) else x[:1]).mul_(-2)  # an expanded x is one number, and torch refuses to write it n times
     return {**seen, "windows after x *= -2": result}
 
 

@@ -22,7 +22,7 @@ def probe(answer: Watched, t: Tensor, negative: bool) -> dict[str, Any]:
         return {"returned": f"{kind(array)}, where a NumPy array is wanted"}
     seen = {"dtype": str(array.dtype), "values": array.copy(), "t requires grad": t.requires_grad}
     with torch.no_grad():
-        t.add_(1) if t.dtype != torch.bool else t.logical_not_()
+        t.logical_not_() if t.dtype == torch.bool else t.copy_(torch.where(t == 1, 2, 1))  # uint16 cannot add
     return {**seen, "array after t was changed": array}
 
 

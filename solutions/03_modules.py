@@ -706,7 +706,7 @@ norms.draw()
 # Write `BatchNorm(num_features, eps=1e-5, momentum=0.1)` for `(N, C)` and `(N, C, H, W)`: the names in its
 # `state_dict` and all its numbers are those of `nn.BatchNorm1d` and `nn.BatchNorm2d`, in training and in eval. A
 # single value per channel in training raises `ValueError` with a message that says why. The running statistics never
-# carry a graph. Rule: no batch_norm from torch.
+# carry a graph. `x` has the dtype of the parameters. Rule: no batch_norm from torch.
 #
 # ```
 # norm = BatchNorm(1)

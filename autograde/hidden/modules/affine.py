@@ -155,7 +155,8 @@ MISTAKES = [
     Mistake("plain-tensor", override(Affine, hold=plain("bias")), UNREGISTERED, REGISTER),
     Mistake("plain-tensor", override(Affine, hold=plain("weight")), UNREGISTERED, REGISTER),
     Mistake("plain-tensor", override(Affine, hold=plain(*BOTH), no_bias=bias_is_none), UNREGISTERED, REGISTER),
-    Mistake("bias-false-ignored", AlwaysWithBias, "With `bias=False` the module still has a bias: `parameters()` finds {registered}.", REGISTER),
+    Mistake("bias-false-ignored", AlwaysWithBias, "With `bias=False` the module still has a bias: `parameters()` finds "
+            "{registered}.", REGISTER),
     Mistake("bias-not-registered", override(Affine, no_bias=bias_is_none), NO_BIAS, REGISTER),
     Mistake("bias-not-registered", override(Affine, no_bias=lambda self, outputs: None), NO_BIAS, REGISTER),
     Mistake("none-added", NoneAdded, "In the case \"{case}\" the call raised {error}: with `bias=False` there is "

@@ -127,8 +127,8 @@ def small_ones_become_one(_self: Standardizer, std: Tensor) -> Tensor:
 
 
 SMALL_STD = (
-    'In the case "{case}" `std` came out as {its_std} where {want_std} is wanted: only a std of 0 becomes 1, and a small '
-    "one stays."
+    'In the case "{case}" `std` came out as {its_std} where {want_std} is wanted: only a std of 0 becomes 1, and a '
+    "small one stays."
 )
 ZERO_STD = (
     'In the case "{case}" `std` came out as {its_std} where {want_std} is wanted: a column that never varies has '
@@ -164,7 +164,8 @@ MISTAKES = [
             BUFFERS),
     Mistake("small-deviations-become-one", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1.0)),
             SMALL_STD, BUFFERS),
-    Mistake("small-deviations-become-one", override(Standardizer, never_zero=small_ones_become_one), SMALL_STD, BUFFERS),
+    Mistake("small-deviations-become-one", override(Standardizer, never_zero=small_ones_become_one), SMALL_STD,
+            BUFFERS),
     Mistake("flag-not-saved", FlagIsNotSaved, "In the case \"{case}\" the {what} is {got} and should be {want}: that "
             "the module was fitted stands in a plain attribute, which a fresh one does not get with the state_dict.",
             BUFFERS),

@@ -100,7 +100,8 @@ def cases(draw: Draw) -> list[Case]:
         case("one example, no batch", sizes=(i, o), bias=None, weights=both, x=draw.normal(i)),
         case("moved to float64", rtol=1e-10, atol=1e-12, sizes=(i, o), bias=None, weights=both,
              x=draw.normal(n, i, dtype=torch.float64)),
-        case("fresh weights", rtol=0.05, atol=0.08, sizes=(draw.pick([20, 50, 80]), 1500), bias=None, weights={}, x=None),
+        case("fresh weights", rtol=0.05, atol=0.08, sizes=(draw.pick([20, 50, 80]), 1500), bias=None, weights={},
+             x=None),
     ]  # fmt: skip
 
 

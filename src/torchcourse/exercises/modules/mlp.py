@@ -76,7 +76,7 @@ def dropped(answer: Watched, sizes: tuple[int, list[int], int], dropout: float, 
     """Observe what dropout does to the last hidden layer, which the last Linear is made to return as it is."""
     outputs, width = [], sizes[1][-1]
     for share in (0.0, dropout):
-        module = build(answer, x.device, *sizes[:2], width, dropout=share)
+        module = build(answer, x.device, in_dim=sizes[0], hidden_dims=sizes[1], out_dim=width, dropout=share)
         parameters = in_order_of_use(module, x)
         fill_in_order(parameters)
         with torch.no_grad():

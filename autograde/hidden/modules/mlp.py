@@ -193,8 +193,8 @@ MISTAKES = [
             "layers drop with a share of their own.", INSIDE),
     Mistake("dropout-after-last", ending(lambda i, o, p: [nn.Linear(i, o), nn.Dropout(p)]), DROPPED + "the outputs "
             "themselves are dropped.", INSIDE),
-    Mistake("dropout-in-the-last-only", DropsOnce, DROPPED + "only the last hidden layer drops anything, and each is to "
-            "have a Dropout of its own.", INSIDE),
+    Mistake("dropout-in-the-last-only", DropsOnce, DROPPED + "only the last hidden layer drops anything, and each "
+            "is to have a Dropout of its own.", INSIDE),
     Mistake("drops-whole-rows",
             blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout1d(p)]), DROPPED + "to "
             "`nn.Dropout1d` each row of a table is a channel, and it drops channels as a whole.", MODES),

@@ -509,7 +509,7 @@ print([shout() for shout in shouts])
 def capture(model: nn.Module, names: list[str], x: Tensor) -> dict[str, Tensor]:
     """Return copies of the outputs of the named submodules during one model(x)."""
     ### BEGIN SOLUTION
-    modules = dict(model.named_modules())
+    modules = dict(model.named_modules(remove_duplicate=False))
     unknown = [name for name in names if name not in modules]
     if unknown:
         raise ValueError(
@@ -706,7 +706,7 @@ norms.draw()
 # Write `BatchNorm(num_features, eps=1e-5, momentum=0.1)` for `(N, C)` and `(N, C, H, W)`: the names in its
 # `state_dict` and all its numbers are those of `nn.BatchNorm1d` and `nn.BatchNorm2d`, in training and in eval. A
 # single value per channel in training raises `ValueError` with a message that says why. The running statistics never
-# carry a graph. Rule: no batch_norm from torch.
+# carry a graph. `x` has the dtype of the parameters. Rule: no batch_norm from torch.
 #
 # ```
 # norm = BatchNorm(1)
@@ -814,7 +814,7 @@ print([name for name in names if name.startswith("layers.1")])
 # Write `freeze(model, prefix)`: freeze the parameters of the submodule called `prefix`, or the one parameter of that
 # name, and return their names, sorted, as they appear in `model.named_parameters()`. An empty prefix, or one that
 # matches no parameter, raises `ValueError` with a message that names `prefix` and says what it was; in that case
-# nothing is frozen.
+# nothing is frozen. No parameter has a second name.
 #
 # ```
 # freeze(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)), "0")    # ['0.bias', '0.weight']
@@ -956,7 +956,8 @@ print(any(p is layer.weight for p in optimizer.param_groups[0]["params"]))
 # Write `init_weights(model)`, which works in place and at any depth: the weights of all `nn.Linear` and `nn.Conv2d`,
 # subclasses included, become Kaiming normal (fan_in, relu), drawn anew by torch, and their biases zero; norm layers
 # (batch, layer, group, instance) get weight one and bias zero. Some layers have no bias, and some norms have no weight
-# either. The parameters stay the same objects on the same device. The model itself may be a single layer.
+# either. Other layers stay as they are. The parameters stay the same objects on the same device. The model itself may
+# be a single layer.
 #
 # ```
 # net = nn.Sequential(nn.Linear(400, 300), nn.LayerNorm(300))

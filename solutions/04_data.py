@@ -379,7 +379,7 @@ print(torch.bincount(torch.tensor(list(sampler))) / 2000)
 # %% [markdown]
 # ### Exercise: balanced_sampler
 #
-# Write `balanced_sampler(labels, seed)`: `labels` is a list of ints, the class of each sample. Return a
+# Write `balanced_sampler(labels, seed)`: `labels` is a list of ints from 0 up, the class of each sample. Return a
 # `WeightedRandomSampler` of `len(labels)` draws under which the classes that occur come up equally often. The same
 # seed gives the same draws, and the global generators stay as they are. Some class numbers may not occur at all.
 #
@@ -515,9 +515,9 @@ print(list(islice(counting(state), 3)), state)
 # Write `class ResumableSampler(Sampler)`, made by `ResumableSampler(n, seed)`: iterating yields `range(n)` in an
 # order that depends on `seed` and the epoch. `set_epoch(e)` begins a new epoch at its first index; called with the
 # current epoch it keeps the position. `state_dict()` returns what a fresh sampler, made with the same arguments,
-# needs in `load_state_dict(state)` to continue: if it was stopped after k indices, those k are not repeated, and the
-# rest of the same order follows. It may be stopped several times. A saved state does not change when the sampler goes
-# on.
+# needs in `load_state_dict(state)` to continue: if it was stopped after k < n indices, those k are not repeated, and
+# the rest of the same order follows. It may be stopped several times. A saved state does not change when the sampler
+# goes on.
 #
 # ```
 # sampler = ResumableSampler(5, seed=0)
@@ -1016,7 +1016,7 @@ class MemmapDataset(Dataset):
             self.array = np.memmap(
                 self.path, dtype=self.dtype, mode="r", shape=self.shape
             )
-        return torch.from_numpy(self.array[index].astype(np.float32))  # astype copies
+        return torch.from_numpy(np.array(self.array[index], np.float32))  # a copy
 
     def __getstate__(self) -> dict:
         return self.__dict__ | {"array": None}  # each process opens the file for itself

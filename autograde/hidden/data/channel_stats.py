@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -30,43 +31,60 @@ def images(batches: Any) -> list[Tensor]:
     return [x.double() for x, _ in batches]
 
 
+def in_their_dtype(program: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a program that casts what this one returns to the dtype of the images."""
+
+    @functools.wraps(program)
+    def answer(batches: Any, **options: Any) -> tuple[Tensor, ...]:
+        images = [x for x, _ in batches]
+        return tuple(statistic.to(images[0].dtype) for statistic in program(batches, **options))
+
+    return answer
+
+
+@in_their_dtype
 def right(batches: Any) -> tuple[Tensor, Tensor]:
     joined = torch.cat(images(batches))
-    return joined.mean(PIXELS).float(), joined.std(PIXELS, correction=0).float()
+    return joined.mean(PIXELS), joined.std(PIXELS, correction=0)
 
 
 # Mistakes in putting batches together
 
 
+@in_their_dtype
 def averages_the_stds(batches: Any) -> Any:
     xs = images(batches)
     mean = torch.stack([x.mean(PIXELS) for x in xs]).mean(0)
     std = torch.stack([x.std(PIXELS, correction=0) for x in xs]).mean(0)
-    return mean.float(), std.float()
+    return mean, std
 
 
+@in_their_dtype
 def averages_the_variances(batches: Any, correction: int = 0) -> Any:
     xs = images(batches)
     mean = torch.stack([x.mean(PIXELS) for x in xs]).mean(0)
     variance = torch.stack([x.var(PIXELS, correction=correction) for x in xs]).mean(0)
-    return mean.float(), variance.sqrt().float()
+    return mean, variance.sqrt()
 
 
+@in_their_dtype
 def averages_by_size(batches: Any, correction: int = 0) -> Any:
     xs = images(batches)
     count = sum(len(x) for x in xs)
     mean = torch.stack([len(x) / count * x.mean(PIXELS) for x in xs]).sum(0)
     variance = torch.stack([len(x) / count * x.var(PIXELS, correction=correction) for x in xs]).sum(0)
-    return mean.float(), variance.sqrt().float()
+    return mean, variance.sqrt()
 
 
+@in_their_dtype
 def averages_the_moments(batches: Any, dtype: torch.dtype = torch.float64) -> Any:
     xs = [x.to(dtype) for x, _ in batches]
     mean = sum(x.mean(PIXELS) for x in xs) / len(xs)
     squares = sum((x * x).mean(PIXELS) for x in xs) / len(xs)
-    return mean.float(), (squares - mean**2).clamp(min=0).sqrt().float()
+    return mean, (squares - mean**2).clamp(min=0).sqrt()
 
 
+@in_their_dtype
 def sums_squares_in_float32(batches: Any) -> Any:
     xs = [x.float() for x, _ in batches]
     count = sum(x[:, 0].numel() for x in xs)
@@ -81,29 +99,36 @@ def first_batch_only(batches: Any) -> Any:
 # Mistakes in one batch
 
 
+@in_their_dtype
 def sample_variance(batches: Any) -> Any:
     joined = torch.cat(images(batches))
-    return joined.mean(PIXELS).float(), joined.std(PIXELS).float()
+    return joined.mean(PIXELS), joined.std(PIXELS)
 
 
 def over_dimensions(*dims: int) -> Callable[[Any], Any]:
     """An answer that reduces these dimensions."""
 
+    @in_their_dtype
     def answer(batches: Any) -> Any:
         joined = torch.cat(images(batches))
-        return joined.mean(dims).float(), joined.std(dims, correction=0).float()
+        return joined.mean(dims), joined.std(dims, correction=0)
 
     return answer
 
 
+@in_their_dtype
 def variance_not_rooted(batches: Any) -> Any:
     joined = torch.cat(images(batches))
-    return joined.mean(PIXELS).float(), joined.var(PIXELS, correction=0).float()
+    return joined.mean(PIXELS), joined.var(PIXELS, correction=0)
 
 
 def returns_float64(batches: Any) -> Any:
     joined = torch.cat(images(batches))
     return joined.mean(PIXELS), joined.std(PIXELS, correction=0)
+
+
+def returns_float32(batches: Any) -> Any:
+    return tuple(statistic.float() for statistic in returns_float64(batches))
 
 
 def returns_lists(batches: Any) -> Any:
@@ -141,6 +166,8 @@ MISTAKES = [
     Mistake("variance-not-rooted", variance_not_rooted, STD + "the root of the variance is missing.", NORMAL),
     Mistake("returns-float64", returns_float64, "`{what}` is {got_dtype} where {want_dtype} is wanted: compute in "
             "float64, and return what the images are.", NORMAL),
+    Mistake("returns-float32", returns_float32, "`{what}` is {got_dtype} where {want_dtype} is wanted: the images may "
+            "be of another dtype, and it is theirs that is returned.", NORMAL),
     Mistake("returns-lists", returns_lists, "`{what}` is {got}: the answer is a pair of tensors.", NORMAL),
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ from torchcourse.model.exercise import Case, Draw, case
 
 WHY = (
     "The file is opened at the first item, in whichever process that is: an open map does not travel to a "
-    "worker as a map, so pickling drops it. `astype` copies one item, and the tensor no longer looks at the "
+    "worker as a map, so pickling drops it. `np.array` copies one item, and the tensor no longer looks at the "
     "read-only file."
 )
 """Why the reference is written as it is."""

@@ -76,6 +76,11 @@ def cut_to_the_shortest(batch: Batch, pad_id: int = 0) -> Any:
     return made | {"ids": made["ids"][:, :shortest], "mask": made["mask"][:, :shortest]}
 
 
+def cut_at_512(batch: Batch, pad_id: int = 0) -> Any:
+    made = right(batch, pad_id)
+    return made | {"ids": made["ids"][:, :512], "mask": made["mask"][:, :512]}
+
+
 def padded_to_eight(batch: Batch, pad_id: int = 0) -> Any:
     made = right(batch, pad_id)
     more = (0, max(0, 8 - made["ids"].shape[1]))
@@ -137,6 +142,7 @@ MISTAKES = [
             "int64 tensor.", PADDING),
     Mistake("cut-to-the-shortest", cut_to_the_shortest, SHAPE + "the longest ticket sets the width, and no token is "
             "lost.", PADDING),
+    Mistake("cut-at-a-maximum", cut_at_512, SHAPE + "no ticket is cut, however long it is.", PADDING),
     Mistake("padded-to-a-fixed-width", padded_to_eight, SHAPE + "the longest of this batch sets the width.", PADDING),
     Mistake("at-least-one-column", at_least_one_column, SHAPE + "where no ticket has a word there is no column.",
             PADDING),

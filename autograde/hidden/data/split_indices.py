@@ -118,6 +118,12 @@ def rounds_the_borders_down(n: int, fractions: list[float], seed: int) -> Split:
     return [order[start:end] for start, end in itertools.pairwise(at)]
 
 
+def cuts_one_too_early(n: int, fractions: list[float], seed: int) -> Split:
+    refuse_bad(fractions)
+    order, (_, *inner, _) = shuffled(n, seed), borders(n, fractions)
+    return [order[start:end] for start, end in itertools.pairwise([0, *(max(0, at - 1) for at in inner), n])]
+
+
 def leaves_gaps(n: int, fractions: list[float], seed: int) -> Split:
     refuse_bad(fractions)
     order, at = shuffled(n, seed), borders(n, fractions)
@@ -149,6 +155,12 @@ def compares_floats_exactly(n: int, fractions: list[float], seed: int) -> Split:
     return cut(shuffled(n, seed), fractions)
 
 
+def rounds_the_sum(n: int, fractions: list[float], seed: int) -> Split:
+    if round(sum(fractions), 1) != 1:
+        raise ValueError(f"fractions sum to {sum(fractions):.6g}, not to 1")
+    return cut(shuffled(n, seed), fractions)
+
+
 def says_bad_input(n: int, fractions: list[float], seed: int) -> Split:
     if abs(sum(fractions) - 1) > 1e-6:
         raise ValueError("bad input")
@@ -174,6 +186,10 @@ MISTAKES = [
             "they are fewer than n.", SPLITS),
     Mistake("accepts-any-fractions", refuses_nothing, "In the case \"{case}\" the call gave {got}: fractions that do "
             "not sum to 1 have to be refused.", SPLITS),
+    Mistake("accepts-nearly-1", rounds_the_sum, "In the case \"{case}\" the call gave {got}: a tolerance is for "
+            "rounding errors, and what is missing here is much more.", SPLITS),
+    Mistake("cuts-one-too-early", cuts_one_too_early, "In the case \"{case}\" the sizes are {sizes}: each part ends "
+            "one index too early, and the last has too many. The fractions of n are whole numbers here.", SPLITS),
     Mistake("compares-floats-exactly", compares_floats_exactly, "In the case \"{case}\" the call raised {error}: 0.7 + "
             "0.2 + 0.1 is not exactly 1 in floating point, so compare with a tolerance.", SPLITS),
     Mistake("reseeds-global-rng", reseeds_random, RESEEDED, SPLITS),

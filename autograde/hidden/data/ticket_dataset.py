@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from autograde.hidden.common import override
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.data.ticket_dataset import LABELS, VOCAB
 from torchcourse.model.exercise import Case, Draw, case
@@ -36,11 +38,14 @@ class Tickets(Dataset[Any]):
     def __init__(self, path: Path, vocab: dict[str, int]) -> None:
         self.vocab = dict(vocab)
         self.tickets: list[list[str]] = []
-        with path.open(newline="", encoding=self.encoding) as file:
+        with self.opened(path) as file:
             for place, (line, row) in enumerate(self.rows(file)):
                 if place >= self.header_rows and self.wanted(row, self.named(line, place)):
                     self.tickets.append(row)
         self.classes = self.ordered(row[-1] for row in self.tickets)
+
+    def opened(self, path: Any) -> Any:
+        return open(path, newline="", encoding=self.encoding)
 
     def rows(self, file: Any) -> Iterator[tuple[int, list[str]]]:
         """The rows, each with the number of the line where it ends."""
@@ -133,6 +138,11 @@ class DropsEmptyTexts(Tickets):
         return super().wanted(row, name) and row[0] != ""
 
 
+class SkipsRowsOfEmptyFields(Tickets):
+    def wanted(self, row: list[str], name: str) -> bool:
+        return any(row) and super().wanted(row, name)
+
+
 class RefusesBlankLines(Tickets):
     def wanted(self, row: list[str], name: str) -> bool:
         if row in ([], [""]):
@@ -140,24 +150,14 @@ class RefusesBlankLines(Tickets):
         return super().wanted(row, name)
 
 
-def naming(name: Callable[[int, int], str]) -> type[Tickets]:
-    """A dataset that names a bad row so, by its line and its place in the file."""
-
-    class Naming(Tickets):
-        def named(self, line: int, place: int) -> str:
-            return name(line, place)
-
-    return Naming
+def naming(name: Callable[[int, int], str]) -> type:
+    """Return a dataset that names a bad row so, by its line and its place in the file."""
+    return override(Tickets, named=lambda self, line, place: name(line, place))
 
 
-def looking_up(find: Callable[[dict[str, int], str], int]) -> type[Tickets]:
-    """A dataset that finds the id of a word so."""
-
-    class LookingUp(Tickets):
-        def ids(self, words: list[str]) -> list[int]:
-            return [find(self.vocab, word) for word in words]
-
-    return LookingUp
+def looking_up(find: Callable[[dict[str, int], str], int]) -> type:
+    """Return a dataset that finds the id of a word so."""
+    return override(Tickets, ids=lambda self, words: [find(self.vocab, word) for word in words])
 
 
 class DropsUnknownWords(Tickets):
@@ -165,24 +165,14 @@ class DropsUnknownWords(Tickets):
         return [self.vocab[word] for word in words if word in self.vocab]
 
 
-def finding(find: Callable[[str], list[str]]) -> type[Tickets]:
-    """A dataset that finds these words in a text."""
-
-    class Finding(Tickets):
-        def words(self, text: str) -> list[str]:
-            return find(text)
-
-    return Finding
+def finding(find: Callable[[str], list[str]]) -> type:
+    """Return a dataset that finds these words in a text."""
+    return override(Tickets, words=lambda self, text: find(text))
 
 
-def giving(give: Callable[[list[int]], Any]) -> type[Tickets]:
-    """A dataset that gives the ids so."""
-
-    class Giving(Tickets):
-        def tensor(self, ids: list[int]) -> Any:
-            return give(ids)
-
-    return Giving
+def giving(give: Callable[[list[int]], Any]) -> type:
+    """Return a dataset that gives the ids so."""
+    return override(Tickets, tensor=lambda self, ids: give(ids))
 
 
 class ClassesAsSeen(Tickets):
@@ -241,6 +231,8 @@ MISTAKES = [
     Mistake("splits-on-single-spaces", finding(lambda text: text.lower().split(" ")), UNKNOWN + "`split(\" \")` makes "
             "empty words of several spaces and leaves tabs and line breaks in, `split()` takes any white space.",
             TICKETS),
+    Mistake("some-white-space-only", finding(lambda text: re.findall("[^ \t\r\n]+", text.lower())),
+            UNKNOWN + "`split()` takes any white space, a no-break space as well.", TICKETS),
     Mistake("line-breaks-lost", LosesLineBreaks, UNKNOWN + "a line break between quotes belongs to the text, and the "
             "words on both sides of it ran together.", TICKETS),
     Mistake("empty-text-has-a-token", finding(lambda text: text.lower().split() or [""]), UNKNOWN + "a text without "
@@ -265,6 +257,10 @@ MISTAKES = [
             "lines, and blank lines count too.", TICKETS),
     Mistake("line-not-named", naming(lambda line, place: "a row"), LINES + "say which, or nobody finds it in a file of "
             "thousands.", TICKETS),
+    Mistake("empty-fields-skipped", SkipsRowsOfEmptyFields, OUTCOME + "line {line} holds a comma, so it is a row with "
+            "an empty label, and no blank line.", TICKETS),
+    Mistake("wants-a-path-object", override(Tickets, opened=lambda self, path: path.open(newline="", encoding="utf-8")),
+            RAISED + "the path may come as a string, and `open(path)` takes both.", TICKETS),
     Mistake("wrong-encoding", ReadsLatin1, UNKNOWN + "letters beyond ASCII came out as others. Either the file "
             "was not read as UTF-8, or words were changed by more than `lower()`.", TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"row {place}"), HEADER, TICKETS),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from autograde.hidden.common import override
+from autograde.hidden.common import DTYPE, ROUNDED, override
 from autograde.hidden.modules.shared import UNBEGUN, UNREGISTERED, plain
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -84,9 +84,25 @@ class NotTransposed(Affine):
         return x @ self.weight if self.bias is None else x @ self.weight + self.bias
 
 
+class InFloat32(Affine):
+    def forward(self, x: Tensor) -> Any:
+        y = x.float() @ self.weight.float().T
+        return y if self.bias is None else y + self.bias.float()
+
+
+class ThroughFloat32(InFloat32):
+    def forward(self, x: Tensor) -> Any:
+        return super().forward(x).to(x.dtype)
+
+
 class NoneAdded(Affine):
     def forward(self, x: Tensor) -> Any:
         return x @ self.weight.T + self.bias
+
+
+class AlwaysWithBias(Affine):
+    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+        super().__init__(in_features, out_features)
 
 
 class Unbegun(nn.Module):
@@ -117,12 +133,20 @@ def zero_for_the_bias(self: Affine, limit: float, *shape: int) -> Tensor:
     return torch.zeros(shape) if len(shape) == 1 else Affine.start(self, limit, *shape)
 
 
+def evenly_spaced_for_the_bias(self: Affine, limit: float, *shape: int) -> Tensor:
+    return torch.linspace(-limit, limit, *shape) if len(shape) == 1 else Affine.start(self, limit, *shape)
+
+
 START = 'In the case "{case}" the {what} is {got} where {want} is wanted, in units of 1/sqrt(in): '
 RANGE = START + "the bound of the range is not 1/sqrt(in)."
 NORMAL = START + "normal numbers have no bound, uniform ones do."
 NO_BIAS = (
     "With `bias=False` the name `bias` is held as this: {got}. Register it as None, so that the module knows the name "
     "and that it is empty."
+)
+ALIKE = (
+    'In the case "{case}" the {what} are {got} where {want} are wanted: either nothing is drawn at random, or a seed '
+    "inside of the layer makes all of them start alike."
 )
 BOTH = ("weight", "bias")
 MISTAKES = [
@@ -131,8 +155,8 @@ MISTAKES = [
     Mistake("plain-tensor", override(Affine, hold=plain("bias")), UNREGISTERED, REGISTER),
     Mistake("plain-tensor", override(Affine, hold=plain("weight")), UNREGISTERED, REGISTER),
     Mistake("plain-tensor", override(Affine, hold=plain(*BOTH), no_bias=bias_is_none), UNREGISTERED, REGISTER),
-    Mistake("bias-false-ignored", override(Affine, __init__=lambda self, i, o, bias=True: Affine.__init__(self, i, o)),
-            "With `bias=False` the module still has a bias: `parameters()` finds {registered}.", REGISTER),
+    Mistake("bias-false-ignored", AlwaysWithBias, "With `bias=False` the module still has a bias: `parameters()` finds "
+            "{registered}.", REGISTER),
     Mistake("bias-not-registered", override(Affine, no_bias=bias_is_none), NO_BIAS, REGISTER),
     Mistake("bias-not-registered", override(Affine, no_bias=lambda self, outputs: None), NO_BIAS, REGISTER),
     Mistake("none-added", NoneAdded, "In the case \"{case}\" the call raised {error}: with `bias=False` there is "
@@ -158,9 +182,10 @@ MISTAKES = [
             "range as the weight.", INIT),
     Mistake("starts-positive", override(Affine, start=lambda self, limit, *shape: torch.rand(shape) * limit), START
             + "none is below zero, and the range goes from -1/sqrt(in) to 1/sqrt(in).", INIT),
-    Mistake("starts-alike", override(Affine, start=from_a_generator_of_its_own), "In the case \"{case}\" the {what} "
-            "are {got} where {want} are wanted: either nothing is drawn at random, or a seed inside of the "
-            "layer makes all of them start alike.", INIT),
+    Mistake("starts-alike", override(Affine, start=from_a_generator_of_its_own), ALIKE, INIT),
+    Mistake("starts-alike", override(Affine, start=evenly_spaced_for_the_bias), ALIKE, INIT),
+    Mistake("dtype-not-kept", InFloat32, DTYPE, REGISTER),
+    Mistake("computes-in-float32", ThroughFloat32, ROUNDED, REGISTER),
     Mistake("detached", Detached, "The {what} came out as {got}, and a tensor is wanted: either the weight was cut "
             "out of the graph, or it does not require grad.", INIT),
     Mistake("does-not-train", override(Affine, hold=lambda self, name, t: nn.Parameter(t, requires_grad=False)), "The "

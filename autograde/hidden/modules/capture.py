@@ -31,6 +31,10 @@ def copied(output: Tensor) -> Tensor:
     return output.detach().clone()
 
 
+def through_a_list(output: Tensor) -> Tensor:
+    return torch.tensor(output.tolist())
+
+
 def checked(model: nn.Module, names: list[str]) -> Modules:
     modules = dict(model.named_modules())
     for name in names:
@@ -250,6 +254,8 @@ MISTAKES = [
         "whole graph in memory.", CALLS, keep=torch.clone),
     one("changes-later", capture, "In the case \"{case}\" the {what} is {got} and should be {want}: a later in-place "
         "operation wrote into what was captured, so it has to be a copy.", CALLS, keep=torch.detach),
+    one("dtype-not-kept", capture, "In the case \"{case}\" the {what} is {got_dtype} and should be {want_dtype}: a "
+        "list of numbers knows no dtype, and `clone()` keeps it.", CALLS, keep=through_a_list),
     Mistake("unknown-name-ignored", unknown_left_out, IGNORED, CALLS),
     *(Mistake("other-exception", program, OTHER, CALLS) for program in (
         looked_up_in_the_loop(by_key), looked_up_in_the_loop(by_attribute), looked_up_at_once(by_key),

@@ -76,6 +76,10 @@ def different_values(model: nn.Module, trainable_only: bool = False, dimensions:
     return total(kept, trainable_only)
 
 
+def different_addresses(model: nn.Module, trainable_only: bool = False) -> int:
+    return total({p.data_ptr(): p for p in model.parameters()}.values(), trainable_only)
+
+
 def frozen_only(model: nn.Module, trainable_only: bool = False) -> int:
     return total((p for p in model.parameters() if not p.requires_grad or not trainable_only), False)
 
@@ -106,6 +110,8 @@ MISTAKES = [
     Mistake("double-counts-tied", with_duplicates, TWICE, COUNTING),
     Mistake("double-counts-tied", over_all_modules, TWICE, COUNTING),
     Mistake("takes-equal-for-tied", different_values, EQUAL, COUNTING),
+    Mistake("tells-apart-by-address", different_addresses, COUNT + "where there are no numbers, every tensor has the "
+            "address 0. `parameters()` gives a tied tensor once, anyway.", COUNTING),
     one("takes-equal-for-tied", different_values, EQUAL, COUNTING, dimensions=0),
     Mistake("counts-tensors", adding(lambda p: 1), COUNT + "it is the number of tensors, not of the elements in them.",
             COUNTING),

@@ -65,6 +65,10 @@ def without_a_message(_self: Dropout, p: float) -> None:
     assert 0 <= p <= 1
 
 
+def looks_at_the_graph(self: Dropout, x: Tensor) -> Tensor:
+    return self.dropped(x) if self.training and torch.is_grad_enabled() else x
+
+
 class SameMask(Dropout):
     once: Tensor | None = None
 
@@ -148,6 +152,8 @@ MISTAKES = [
     Mistake("not-rescaled", override(Dropout, scaled=lambda self, y: y * (1 - self.p)), NOT_RESCALED, MODES),
     Mistake("not-rescaled", ScaledInEval, NOT_RESCALED, MODES),
     Mistake("active-in-eval", override(Dropout, forward=Dropout.dropped), IN_EVAL, MODES),
+    Mistake("looks-at-the-graph", override(Dropout, forward=looks_at_the_graph), "In the case \"{case}\" the {what} "
+            "{got}: `torch.no_grad` does not switch dropout off, only `eval()` does.", MODES),
     Mistake("active-in-eval", override(Dropout, forward=lambda self, x: x if self.training else self.dropped(x)),
             REVERSED, MODES),
     Mistake("never-drops", override(Dropout, forward=lambda self, x: x), "With p = {p} the share of zeros in training "

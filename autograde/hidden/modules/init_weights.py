@@ -54,7 +54,8 @@ class Start:
 
     def norm(self, module: Any) -> None:
         nn.init.ones_(module.weight)
-        nn.init.zeros_(module.bias)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
 
 
 class Rebinds(Start):
@@ -75,6 +76,18 @@ class NoneIsFilled(Start):
         nn.init.zeros_(module.bias)
 
 
+class NoneOfANormIsFilled(Start):
+    def norm(self, module: Any) -> None:
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+class NoBatchNormsOfTables(Start):
+    def norm(self, module: Any) -> None:
+        if not isinstance(module, nn.BatchNorm1d):
+            super().norm(module)
+
+
 class OnlyBatchNorms(Start):
     def norm(self, module: Any) -> None:
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -90,8 +103,8 @@ class AllChannelsCounted(Start):
 
 class NormsAtZero(Start):
     def norm(self, module: Any) -> None:
+        super().norm(module)
         nn.init.zeros_(module.weight)
-        nn.init.zeros_(module.bias)
 
 
 def starting(**methods: Any) -> Callable[[nn.Module], None]:
@@ -108,6 +121,14 @@ def weights(fill: Callable[[Tensor], Any]) -> Callable[[nn.Module], None]:
 def seeded(model: nn.Module) -> None:
     torch.manual_seed(0)
     Start()(model)
+
+
+def by_dimensions(model: nn.Module) -> None:
+    for name, parameter in model.named_parameters():
+        if parameter.ndim > 1:
+            nn.init.kaiming_normal_(parameter, nonlinearity="relu")
+        else:
+            nn.init.constant_(parameter, 1.0 if name.endswith("weight") else 0.0)
 
 
 class OfTheVeryType(Start):
@@ -154,6 +175,11 @@ MISTAKES = [
             "\"{case}\" {what} is {got} where {want} is wanted: biases start at zero.", INIT),
     Mistake("bias-may-be-none", NoneIsFilled(), "In the case \"{case}\" the call raised {error}: a layer made with "
             "`bias=False` has None in its place.", INIT),
+    Mistake("bias-may-be-none", NoneOfANormIsFilled(), "In the case \"{case}\" the call raised {error}: a layer norm "
+            "made with `bias=False` has None in its place.", INIT),
+    Mistake("norms-left", NoBatchNormsOfTables(), OLD + "batch norms are there for tables, too.", INIT),
+    Mistake("other-layers-too", by_dimensions, "In the case \"{case}\" {changed} was changed: an embedding also has "
+            "a weight of two dimensions, so the type of the layer decides.", INIT),
     Mistake("norms-left", starting(norm=lambda self, module: None), OLD + "norm layers start at one and zero.", INIT),
     Mistake("norms-left", OnlyBatchNorms(), OLD + "layer norm and group norm are norm layers, too.", INIT),
     Mistake("norms-start-at-zero", NormsAtZero(), "In the case \"{case}\" {what} is {got} where {want} is wanted: a "
@@ -203,7 +229,8 @@ def init_by_data(model: nn.Module) -> None:
         own = dict(module.named_parameters(recurse=False))
         if "Norm" in type(module).__name__ and own:
             own["weight"].data = torch.ones_like(own["weight"].data)
-            own["bias"].data = torch.zeros_like(own["bias"].data)
+            if "bias" in own:
+                own["bias"].data.zero_()
         elif isinstance(module, (nn.Linear, nn.Conv2d)):
             nn.init.kaiming_normal_(own["weight"])
             if "bias" in own:

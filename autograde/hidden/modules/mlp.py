@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -113,6 +114,16 @@ class AlwaysDropping(nn.Module):
         return F.dropout(x, self.p)
 
 
+class NotRescaled(AlwaysDropping):
+    def forward(self, x: Tensor) -> Any:
+        return x * (torch.rand_like(x) >= self.p) if self.training else x
+
+
+class DropsOnce(MLP):
+    def hold(self, layers: list[nn.Module]) -> None:
+        super().hold([m for m in layers if not isinstance(m, nn.Dropout) or m is layers[-2]])
+
+
 class Unbegun(nn.Module):
     def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
         self.layers = nn.Sequential(nn.Linear(in_dim, out_dim))
@@ -182,6 +193,14 @@ MISTAKES = [
             "layers drop with a share of their own.", INSIDE),
     Mistake("dropout-after-last", ending(lambda i, o, p: [nn.Linear(i, o), nn.Dropout(p)]), DROPPED + "the outputs "
             "themselves are dropped.", INSIDE),
+    Mistake("dropout-in-the-last-only", DropsOnce, DROPPED + "only the last hidden layer drops anything, and each "
+            "is to have a Dropout of its own.", INSIDE),
+    Mistake("drops-whole-rows",
+            blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout1d(p)]), DROPPED + "to "
+            "`nn.Dropout1d` each row of a table is a channel, and it drops channels as a whole.", MODES),
+    Mistake("dropout-not-rescaled",
+            blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), NotRescaled(p)]), DROPPED + "what "
+            "is kept has to be divided by 1 - p, as `nn.Dropout` does.", MODES),
     Mistake("dropout-stays-on",
             blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), AlwaysDropping(p)]), DROPPED
             + "dropping went on in eval mode. `F.dropout(x, p)` does not know of `eval()`, nor does an `nn.Dropout` "

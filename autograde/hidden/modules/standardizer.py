@@ -122,6 +122,14 @@ def not_saved(self: Standardizer, name: str, tensor: Tensor) -> None:
     self.register_buffer(name, tensor, persistent=False)
 
 
+def small_ones_become_one(_self: Standardizer, std: Tensor) -> Tensor:
+    return torch.where(std < 1e-5, 1.0, std)
+
+
+SMALL_STD = (
+    'In the case "{case}" `std` came out as {its_std} where {want_std} is wanted: only a std of 0 becomes 1, and a '
+    "small one stays."
+)
 ZERO_STD = (
     'In the case "{case}" `std` came out as {its_std} where {want_std} is wanted: a column that never varies has '
     "the std 0, and dividing by 1 leaves it alone."
@@ -155,8 +163,9 @@ MISTAKES = [
     Mistake("zero-deviation-kept", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1e-6)), ZERO_STD,
             BUFFERS),
     Mistake("small-deviations-become-one", override(Standardizer, never_zero=lambda self, std: std.clamp(min=1.0)),
-            "In the case \"{case}\" `std` came out as {its_std} where {want_std} is wanted: only a std of 0 becomes 1, "
-            "and a small one stays.", BUFFERS),
+            SMALL_STD, BUFFERS),
+    Mistake("small-deviations-become-one", override(Standardizer, never_zero=small_ones_become_one), SMALL_STD,
+            BUFFERS),
     Mistake("flag-not-saved", FlagIsNotSaved, "In the case \"{case}\" the {what} is {got} and should be {want}: that "
             "the module was fitted stands in a plain attribute, which a fresh one does not get with the state_dict.",
             BUFFERS),

@@ -112,6 +112,10 @@ def in_sets(model: nn.Module, weight_decay: float) -> Groups:
     return [group | {"params": set(group["params"])} for group in groups(model, weight_decay)]
 
 
+def in_generators(model: nn.Module, weight_decay: float) -> Groups:
+    return [group | {"params": (p for p in group["params"])} for group in groups(model, weight_decay)]
+
+
 DECAYS = (
     'In the case "{case}" {decayed} is in the first group: pulling a bias or the scale of a norm towards zero makes '
     "nothing simpler; only tensors of two or more dimensions decay."
@@ -134,6 +138,8 @@ MISTAKES = [
             "is the argument `weight_decay`, and no number of your own.", FREEZING),
     Mistake("params-in-a-set", in_sets, "In the case \"{case}\" the {what} {got}: a set has no order, and an "
             "optimizer numbers its parameters. A parameter comes once in `parameters()` anyway.", FREEZING),
+    Mistake("params-in-a-generator", in_generators, "In the case \"{case}\" the {what} {got}: whoever goes through it "
+            "once, to count it for instance, leaves nothing for the optimizer. Make a list of it.", FREEZING),
     Mistake("spares-matrices", by(lambda name, p: p.ndim > 2), "In the case \"{case}\" {undecayed} is in the second "
             "group: two dimensions are enough to decay.", FREEZING),
     Mistake("decays-known-layers-only", by_the_type_of_layers, "In the case \"{case}\" {undecayed} is in the second "

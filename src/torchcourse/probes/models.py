@@ -112,7 +112,8 @@ def zeroed(width: int) -> nn.Module:
 
 MODELS: dict[str, Callable[[int], nn.Module]] = {
     "linear": lambda w: nn.Linear(4 * w, 16 * w),
-    "no bias": lambda w: nn.Sequential(nn.Linear(4 * w, 16 * w, bias=False), nn.GroupNorm(2, 16 * w)),
+    "no bias": lambda w: nn.Sequential(nn.Linear(4 * w, 16 * w, bias=False), nn.GroupNorm(2, 16 * w),
+                                     nn.BatchNorm1d(16 * w), nn.LayerNorm(16 * w, bias=False)),
     "mlp": lambda w: nn.Sequential(nn.Linear(w, w + 1), nn.ReLU(), nn.Linear(w + 1, 2)),
     "normed": lambda w: nn.Sequential(nn.Linear(w, w + 1), nn.BatchNorm1d(w + 1), nn.ReLU(), nn.Linear(w + 1, 2)),
     "convolutional": lambda w: nn.Sequential(nn.Conv2d(w, 4 * w, 3), nn.BatchNorm2d(4 * w), nn.ReLU(), nn.Flatten(),
@@ -120,8 +121,10 @@ MODELS: dict[str, Callable[[int], nn.Module]] = {
     "nested": lambda w: nn.Sequential(nn.Linear(4 * w, 16 * w), nn.Sequential(Block(w), nn.ReLU())),
     "grouped": lambda w: nn.Sequential(nn.Conv2d(2 * w, 8 * w, 3, groups=4, bias=False),
                                        nn.InstanceNorm2d(8 * w, affine=True), nn.BatchNorm2d(8 * w, affine=False)),
+    "no numbers": lambda w: nn.Sequential(nn.Linear(w, w + 1), nn.ReLU(), nn.Linear(w + 1, 2)).to("meta"),
     "tied": Tied, "tower": Tower, "loose": Loose, "frozen": Frozen, "stack": Stack, "breaking": Breaking,
     "shared": shared, "zeroed": zeroed,
+    "embedded": lambda w: nn.Sequential(nn.Embedding(5 * w, 4 * w), nn.Linear(4 * w, 16 * w)),
     "labelled": lambda w: nn.Sequential(Labelled(4 * w, 16 * w), nn.ReLU()),
     "none": lambda w: nn.Sequential(nn.ReLU(), nn.Flatten()),
     "biases": lambda w: nn.Sequential(nn.LayerNorm(w), nn.ReLU(), nn.BatchNorm1d(w)),

@@ -18,8 +18,9 @@ from torchcourse.probes.observe import kind, same
 
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "count_ineffective_weights", "ends_when_unusable",
-    "fill_in_order", "gradients", "inventory", "inventory_of", "load", "named_shapes", "own_parameters",
-    "quotes_registered", "quoting", "ramp", "sameness", "spread", "unset_memory_is_nan", "without_none",
+    "fill_in_order", "gradients", "in_any_mode", "inventory", "inventory_of", "load", "named_shapes",
+    "own_parameters", "quotes_registered", "quoting", "ramp", "sameness", "spread", "unset_memory_is_nan",
+    "without_graph", "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
@@ -184,6 +185,29 @@ def attempted(call: Callable[[], Any]) -> Any:
 def called(answer: Watched, module: Any, x: Tensor) -> Any:
     """Return the module's output for x; its torch calls count as the answer's."""
     return answer.run(module, x)
+
+
+def in_any_mode(answer: Watched, module: Any, x: Tensor, output: object) -> Observations:
+    """Observe whether a module that is to ignore `training` gives `output` in eval mode, too, and without a graph."""
+    again = called(answer, module.eval(), x)
+    tracked = [isinstance(each, Tensor) and each.requires_grad for each in (output, again)]
+    changes = "another result" if not _close(again, output) else "another graph" if len({*tracked}) > 1 else ""
+    return {"in eval mode": changes or "the same", **without_graph(answer, module.train(), x, output)}
+
+
+def without_graph(answer: Watched, module: Any, x: Tensor, output: object) -> Observations:
+    """Observe whether a module gives `output` under `torch.no_grad`, too."""
+    with torch.no_grad():
+        again = called(answer, module, x)
+    return {"under torch.no_grad()": "the same" if _close(again, output) else "another result"}
+
+
+def _close(one: object, other: object) -> bool:
+    if not (isinstance(one, Tensor) and isinstance(other, Tensor)):
+        return kind(one) == kind(other)
+    if (one.shape, one.dtype) != (other.shape, other.dtype):
+        return False
+    return torch.allclose(one.float(), other.float(), rtol=1e-3, atol=1e-4, equal_nan=True)
 
 
 def own_parameters(answer: Watched, module: Any, names: Iterable[str]) -> dict[str, Any]:

@@ -54,6 +54,7 @@ def cases(draw: Draw) -> list[Case]:
         case("batches that differ in mean", images=drifting),
         case("one channel", images=images(3, 2, channels=1)),
         case("few pixels", images=[draw.normal(2, 2, 1, 1), draw.normal(1, 2, 1, 1)]),
+        case("half precision", rtol=2e-3, atol=2e-3, images=[x.half() for x in images(3, 5)]),
         case("a mean of 10000", rtol=1e-6, atol=5e-3, images=images(8, 8, 5, mean=1e4)),
     ]
 

@@ -17,7 +17,7 @@ def probe(answer: Watched, ids: list[Tensor], labels: list[int], pad_id: int | N
     """Pad a batch, and see whether the items are left as they were."""
     before = [one.clone() for one in ids]
     batch = list(zip(ids, labels, strict=True))
-    made = answer(batch) if pad_id is None else answer(batch, pad_id)
+    made = answer(batch) if pad_id is None else answer(batch, pad_id=pad_id)
     if not isinstance(made, dict):
         return {"returned": f"{kind(made)}, where a dict is wanted"}
     same = len(batch) == len(before) and all(torch.equal(a, b[0]) for a, b in zip(before, batch, strict=True))
@@ -43,6 +43,7 @@ def cases(draw: Draw) -> list[Case]:
         batch("another pad_id", 3, 5, 2, pad_id=draw.size(60, 90)),
         batch("all of one length", 4, 4),
         batch("a ticket without words", 3, 0, 2),
+        batch("a very long ticket", 2, 600),
         batch("a batch of one", draw.size(3, 6)),
         batch("no words at all", 0, 0),
     ]

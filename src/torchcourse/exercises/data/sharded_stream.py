@@ -36,7 +36,7 @@ def probe(
     readers: list[Any] = []
     shares: list[Any] = []
     for rank in range(world_size or 1):
-        stream = answer(list(items)) if world_size is None else answer(list(items), rank, world_size)
+        stream = answer(list(items)) if world_size is None else answer(list(items), rank=rank, world_size=world_size)
         try:
             if not isinstance(stream, IterableDataset):
                 return {"returned": f"{kind(stream)}, where an IterableDataset is wanted"}

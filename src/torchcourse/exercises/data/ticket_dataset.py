@@ -18,7 +18,7 @@ from torchcourse.probes.observe import kind
 
 
 def probe(answer: Watched, text: str, vocab: dict[str, int], bad_line: int) -> dict[str, Any]:
-    """Write the text to a file and read it; where a line is bad, see how it is refused."""
+    """Write the text to a file and read it, by its path in a string; where a line is bad, see how it is refused."""
     with scratch():
         path = Path("tickets.csv")
         path.write_bytes(text.encode())
@@ -26,7 +26,7 @@ def probe(answer: Watched, text: str, vocab: dict[str, int], bad_line: int) -> d
             made: list[Any] = []
             seen = refused(lambda: made.append(answer(path, vocab)), lambda message: _names_line(message, bad_line))
             return seen if not made else {"refused with": "no exception", "reading the items": _readable(made[0])}
-        dataset = answer(path, vocab)
+        dataset = answer(str(path), vocab)
         items = [dataset[i] for i in range(len(dataset))]
     classes = dataset.classes
     return {
@@ -91,12 +91,13 @@ def cases(draw: Draw) -> list[Case]:
         lines("one word each, in order of need", *plain, *_rows(draw, 2)),
         lines("capital letters", f"Card CHARGED {_words(draw, 2)},billing", "Größe RESET,technical"),
         lines("an unknown word", f"my {word} {_words(draw, 1)},technical", *_rows(draw, 1)),
-        lines("several spaces and a tab", f"card   charged\ttwice  {_words(draw, 1)},billing", *_rows(draw, 1)),
+        lines("other white space", f"card   charged\ttwice  {_words(draw, 1)}\u00a0my,billing", *_rows(draw, 1)),
         lines("commas between quotes", quoted, *_rows(draw, 2)),
         lines("line breaks between quotes", broken, *_rows(draw, 2)),
         lines("blank lines", *_rows(draw, 1), "", "", *_rows(draw, 2), ""),
         lines("a ticket without text", ",account", *_rows(draw, 1)),
         lines("a row of three fields after a long one", broken, "", quoted, "card,refund,billing", bad_line=8),
+        lines("a row of two empty fields", *_rows(draw, 2), ",", *_rows(draw, 1), bad_line=4),
         lines("a row without a label", *_rows(draw, 4), "", "my card,", *_rows(draw, 1), bad_line=7),
         lines("a row of one field", broken, *_rows(draw, 2), "the app crashes", bad_line=8),
     ]

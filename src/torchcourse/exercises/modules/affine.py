@@ -18,6 +18,7 @@ from torchcourse.probes.modules import (
     called,
     ends_when_unusable,
     gradients,
+    in_any_mode,
     inventory,
     load,
     quotes_registered,
@@ -25,7 +26,7 @@ from torchcourse.probes.modules import (
     spread,
     without_none,
 )
-from torchcourse.probes.observe import kind, look, same
+from torchcourse.probes.observe import float32_digits, kind, look, same
 
 NAMES = ("weight", "bias")
 
@@ -46,17 +47,20 @@ def probe(
     answer: Watched, sizes: tuple[int, int], bias: bool | None, weights: dict[str, Tensor], x: Tensor | None
 ) -> Observations:
     """Observe parameters, output and gradients of a layer with known weights; without `x`, the fresh numbers
-    themselves, and those of a second layer."""
+    themselves, and those of a second layer, made with arguments by name."""
     made: list[int] = []
     with mock.patch.object(nn.Linear, "reset_parameters", lambda linear: made.append(1)):
         home, options = torch.device("cpu") if x is None else x.device, without_none(bias=bias)
         module = build(answer, home, *sizes, **options)
-        another = build(answer, home, *sizes, **options) if x is None else None
+        names = dict(zip(("in_features", "out_features"), sizes, strict=True))
+        another = build(answer, home, **names, **options) if x is None else None
     if made or any(isinstance(m, nn.Linear) for m in module.modules()):
         answer.found_by_probe.append("nn.Linear")
     if x is None:
         fresh = {name: getattr(module, name, None) for name in NAMES}
-        return {**fresh, "weight of another": getattr(another, "weight", None)}
+        return fresh | {f"{name} of another": getattr(another, name, None) for name in NAMES}
+    if x.dtype == torch.float64:
+        module.to(x.dtype)
     seen = {**inventory(module), "bias": slot(module, "bias")}
     load(module, weights)
     # an answer's own method could still write into its output
@@ -64,19 +68,22 @@ def probe(
     output = attempted(lambda: called(answer, module, x.requires_grad_()))
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
-    return {**seen, **look(output, x), **gradients(output, x=x, **held)}
+    seen |= {**look(output, x), **gradients(output, x=x, **held)}
+    return {**seen, **in_any_mode(answer, module, x, output)}
 
 
 def derive(case: Case, seen: Observations) -> Observations:
     """Describe how fresh numbers are spread, in units of the bound: single draws are not compared."""
     if "weight" not in seen:
-        return seen
+        return float32_digits(case, seen)
     bound = case.inputs["sizes"][0] ** -0.5
     forbidden = {name: value for name, value in seen.items() if name == "forbidden calls"}
-    pair = seen["weight"], seen["weight of another"]
-    spreads = {f"{what} of {name}": v for name in NAMES for what, v in spread(seen[name], bound).items()}
-    alike = all(isinstance(weight, Tensor) for weight in pair) and same(*pair)
-    return {**spreads, "weights of a second layer": "those of the first" if alike else "others", **forbidden}
+    made = {f"{what} of {name}": v for name in NAMES for what, v in spread(seen[name], bound).items()}
+    for name, words in zip(NAMES, ("weights", "biases"), strict=True):
+        pair = seen[name], seen[f"{name} of another"]
+        alike = all(isinstance(each, Tensor) for each in pair) and same(*pair)
+        made[f"{words} of a second layer"] = "those of the first" if alike else "others"
+    return {**made, **forbidden}
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -91,8 +98,11 @@ def cases(draw: Draw) -> list[Case]:
         case("bias=True", sizes=(i, o), bias=True, weights=both, x=draw.normal(n, i)),
         case("two batch dimensions", sizes=(i, o), bias=None, weights=both, x=draw.normal(2, n, i)),
         case("one example, no batch", sizes=(i, o), bias=None, weights=both, x=draw.normal(i)),
-        case("fresh weights", rtol=0.05, atol=0.08, sizes=(50, 1500), bias=None, weights={}, x=None),
-    ]
+        case("moved to float64", rtol=1e-10, atol=1e-12, sizes=(i, o), bias=None, weights=both,
+             x=draw.normal(n, i, dtype=torch.float64)),
+        case("fresh weights", rtol=0.05, atol=0.08, sizes=(draw.pick([20, 50, 80]), 1500), bias=None, weights={},
+             x=None),
+    ]  # fmt: skip
 
 
 EXERCISE = Exercise(

@@ -20,6 +20,7 @@ from torchcourse.probes.modules import (
     load,
     own_parameters,
     quoting,
+    without_graph,
 )
 from torchcourse.probes.observe import kept, kind, look
 
@@ -55,7 +56,10 @@ def probe(
     parameters = own_parameters(answer, module, weights)
     if not seen["statistics carry a graph"]:
         seen |= gradients(output, x=batches[-1], **parameters)
-    seen["in eval"] = answer.run(_in_eval, module, batches[0])
+    seen["in eval"] = answer.run(_in_eval, module, first)
+    arrived = gradients(seen["in eval"], x=first, **parameters)
+    seen |= {f"{name} in eval": gradient for name, gradient in arrived.items()}
+    seen |= without_graph(answer, module, first, seen["in eval"])
     seen |= kept(batch=(first.detach(), before))
     return {**seen, "running_mean after eval": answer.run(lambda: getattr(module, "running_mean", None))}
 

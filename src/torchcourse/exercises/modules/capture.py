@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
@@ -23,7 +24,7 @@ def probe(
     Args:
         others: the submodules that have a hook already.
     """
-    net = model(which, width).eval()
+    net = model(which, width).eval().to(x.dtype)
     fill_in_order(list(net.parameters()))
     if modes == "the model in training":
         net.train()
@@ -63,6 +64,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a submodule that holds others", which="tower", names=["encoder"], x=draw.normal(n, w), **common),
         case("the model in training", which="tower", names=["head"], x=draw.normal(n, w),
              **common | {"modes": "the model in training"}),
+        case("a model of float64", which="tower", names=["head"], x=draw.normal(n, w, dtype=torch.float64), **common),
         case("somebody else's hook", which="tower", names=["head"], x=draw.normal(n, w),
              **common | {"others": ["head"]}),
         case("an unknown name", which="tower", names=["decoder"], x=draw.normal(n, w),

@@ -23,7 +23,7 @@ def cases(draw: Draw) -> list[Case]:
     names = {
         "two linear layers": "mlp", "with a batch norm": "normed", "nested": "tower", "weights tied": "tied",
         "one layer used twice": "shared", "parameters of its own": "loose", "half of it frozen": "frozen",
-        "no parameters": "none", "a single layer": "linear",
+        "no parameters": "none", "on the device without numbers": "no numbers", "a single layer": "linear",
     }  # fmt: skip
     return [
         *(case(words, which=name, width=width, trainable_only=None) for words, name in names.items()),

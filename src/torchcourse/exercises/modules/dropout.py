@@ -37,8 +37,11 @@ def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, l
     module = build(answer, like.device, **without_none(p=p))
     x = ramp(ROWS, COLUMNS, low=1.0, high=3.0).to(like.device, dtype).requires_grad_()
     module.eval()
-    seen: Observations = {"in eval": sameness(called(answer, module, x), x)}
+    passed = called(answer, module, x)
+    seen: Observations = {"in eval": sameness(passed, x), "gradient in eval": getattr(passed, "requires_grad", False)}
     module.train()
+    with torch.no_grad():
+        seen["output and input under torch.no_grad()"] = sameness(called(answer, module, x), x)
     output, again = called(answer, module, x), called(answer, module, x)
     if not isinstance(output, Tensor) or output.shape != x.shape:
         return {**seen, "returned": kind(output)}
@@ -103,13 +106,13 @@ def derive(case: Case, seen: Observations) -> Observations:
 
 
 def paired(scale: Tensor) -> bool:
-    """Return whether an entry is dropped, or kept, with one of its neighbours or the one half the table away."""
-    mask = (scale == 0).float().flatten()
+    """Return whether an entry is dropped, or kept, with the one some number of places away, whichever number."""
+    mask = (scale == 0).double().flatten()
     if bool((mask == mask[0]).all()):
         return False
     mask = (mask - mask.mean()) / mask.std()
-    lags = (1, COLUMNS, mask.numel() // 2)
-    return any(abs((mask * mask.roll(lag)).mean().item()) > 0.1 for lag in lags)  # ten times what chance gives
+    alike = torch.fft.irfft(torch.fft.rfft(mask).abs().square(), n=mask.numel()) / mask.numel()
+    return bool((alike[1:].abs() > 0.1).any())  # ten times what chance gives at one distance
 
 
 def cases(draw: Draw) -> list[Case]:

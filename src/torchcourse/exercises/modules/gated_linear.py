@@ -15,6 +15,7 @@ from torchcourse.probes.modules import (
     called,
     ends_when_unusable,
     gradients,
+    in_any_mode,
     inventory,
     load,
     quotes_registered,
@@ -29,7 +30,8 @@ OTHER_NAMES = "none of the names that are asked for"
 @ends_when_unusable
 def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor) -> Observations:
     """Observe parameters, output and gradients of a layer with known weights."""
-    module = build(answer, x.device, *sizes)
+    by_name = dict(zip(("in_features", "out_features"), sizes, strict=True))
+    module = build(answer, x.device, **by_name) if x.dim() > 2 else build(answer, x.device, *sizes)
     if x.dtype == torch.float64:
         module.to(x.dtype)
     seen = inventory(module)
@@ -38,7 +40,8 @@ def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
     held = {name: p for name, p in module.named_parameters() if name in weights}
-    return {**seen, **look(output, x), **gradients(output, x=x, **held)}
+    seen |= {**look(output, x), **gradients(output, x=x, **held)}
+    return {**seen, **in_any_mode(answer, module, x, output)}
 
 
 def derive(case: Case, seen: Observations) -> Observations:
@@ -58,7 +61,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a batch", sizes=(i, o), weights=weights, x=draw.normal(n, i)),
         case("as many outputs as inputs", sizes=(i, i), weights=affine_weights(draw, i, i, *names),
              x=draw.normal(n, i)),
-        case("two batch dimensions", sizes=(i, o), weights=weights, x=draw.normal(2, 3, i)),
+        case("two batch dimensions, sizes by name", sizes=(i, o), weights=weights, x=draw.normal(2, 3, i)),
         case("one example, no batch", sizes=(i, o), weights=weights, x=draw.normal(i)),
         case("large inputs", rtol=1e-3, atol=1e-3, sizes=(i, o), weights=weights, x=30 * draw.normal(n, i)),
         case("moved to float64", rtol=1e-10, atol=1e-12, sizes=(i, o), weights=weights,

@@ -31,7 +31,7 @@ def probe(answer: Watched, which: str, width: int, like: Tensor) -> Observations
     after = dict(net.named_parameters())
     first = {n: p.detach().clone() for n, p in sorted(after.items())}
     answer(net)
-    drawn = [n for n, p in first.items() if p.ndim > 1]
+    drawn = [n for n, p in first.items() if p.ndim > 1 and bool((p != LEFT_OVER).any())]
     again = [n for n in drawn if torch.equal(first[n], dict(net.named_parameters())[n])]
     new = sorted(n for n, p in after.items() if before.get(n) != id(p))
     return {
@@ -71,7 +71,7 @@ def cases(draw: Draw) -> list[Case]:
     width = draw.pick([8, 10, 12])
     names = {
         "a convolutional net": "convolutional", "layers inside of layers": "nested", "a single linear layer": "linear",
-        "without bias, with a group norm": "no bias",
+        "without bias, with other norms": "no bias", "with an embedding": "embedded",
         "a subclass of nn.Linear": "labelled",
     }  # fmt: skip
     like: dict[str, Any] = {"width": width, "like": torch.zeros(1), "rtol": 0.12, "atol": 0.06}
@@ -88,8 +88,10 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     for name, value in seen.items():
         if name.endswith("sqrt(2 / fan_in)") and name in wanted:
             fields |= {"layer": name.split(":")[0], "ratio": value}
-    kept_old = [n for n, v in seen.items() if isinstance(v, str) and v == f"all {LEFT_OVER:g}"]
+    kept_old = [n for n, v in seen.items() if v == f"all {LEFT_OVER:g}" != wanted.get(n)]
     fields["second"] = seen.get("numbers of a second call")
+    changed = [n for n, v in wanted.items() if v == f"all {LEFT_OVER:g}" != seen.get(n)]
+    fields |= {"changed": changed[0]} if changed else {}
     return {**fields, **({"untouched": kept_old[0]} if kept_old else {})}
 
 

@@ -22,6 +22,7 @@ from torchcourse.probes.modules import (
     gradients,
     quoting,
     sameness,
+    without_graph,
     without_none,
 )
 from torchcourse.probes.observe import kind, look
@@ -63,26 +64,42 @@ def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | N
     seen["fresh, in eval"] = called(answer, module.eval(), x)
     output = called(answer, module.train(), x)
     if dropout is not None and 0 < dropout < 1:  # which entries are dropped is not compared
-        seen["share of a hidden layer that is dropped"] = dropped(answer, dropout, x)
+        seen |= dropped(answer, sizes, dropout, x)
         return {**seen, "two calls in training": sameness(output, called(answer, module, x))}
     seen |= look(output, x)
     arrived = gradients(output, **{f"parameter {i}": p for i, p in enumerate(outcome)})
-    return {**seen, **arrived, "in eval, after training": called(answer, module.eval(), x)}
+    seen |= {**arrived, "in eval, after training": called(answer, module.eval(), x)}
+    return {**seen, **without_graph(answer, module, x, seen["in eval, after training"])}
 
 
-def dropped(answer: Watched, dropout: float, x: Tensor) -> Any:
-    """Return the share that is dropped: of one hidden unit, without which an output is the last bias and no more."""
-    silent = []
-    for p in (0.0, dropout):
-        module = build(answer, x.device, x.shape[1], [1], 1, dropout=p)
+def dropped(answer: Watched, sizes: tuple[int, list[int], int], dropout: float, x: Tensor) -> Observations:
+    """Observe what dropout does to the last hidden layer, which the last Linear is made to return as it is."""
+    outputs, width = [], sizes[1][-1]
+    for share in (0.0, dropout):
+        module = build(answer, x.device, in_dim=sizes[0], hidden_dims=sizes[1], out_dim=width, dropout=share)
         parameters = in_order_of_use(module, x)
         fill_in_order(parameters)
-        output = called(answer, module.train(), x.repeat(2000 // len(x), 1))
-        if not isinstance(output, Tensor):
-            return kind(output)
-        silent.append((output == parameters[-1].detach()).float().mean().item())
-    share = 1 - (1 - silent[1]) / (1 - silent[0]) if silent[0] < 1 else 1.0
-    return dropout if abs(share - dropout) < 0.07 else round(share, 1)
+        with torch.no_grad():
+            for weight in [p for p in parameters if p.ndim > 1][-1:]:
+                weight.copy_(torch.eye(*weight.shape))
+            for bias in [p for p in parameters if p.ndim == 1][-1:]:
+                bias.zero_()
+            output = called(answer, module.train(), x.repeat(2000 // len(x), 1))
+        if not isinstance(output, Tensor) or output.ndim != 2:
+            return {"returned": kind(output)}
+        outputs.append(output.double())
+    without, having = outputs
+    kept = [1 - (output == 0).double().mean().item() for output in outputs]
+    gone = 1 - kept[1] / kept[0] if kept[0] else 1.0
+    empty = {"rows": (having == 0).all(1), "columns": (having == 0).all(0)}
+    whole = [name for name, lines in empty.items() if lines.double().mean() > dropout / 2]
+    near = abs(gone - dropout) < min(0.07, dropout / 2)
+    close = abs(having.mean() / without.mean() - 1) < dropout / 2
+    return {
+        "share of a hidden layer that is dropped": dropout if near else round(max(gone, 0.0), 1),
+        "what is dropped": f"whole {whole[0]}" if whole else "single units",
+        "mean of a hidden layer": "as without dropout" if close else "another than without dropout",
+    }
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
@@ -21,8 +23,9 @@ from torchcourse.probes.modules import (
     load,
     named_shapes,
     quoting,
+    without_graph,
 )
-from torchcourse.probes.observe import kept, look
+from torchcourse.probes.observe import kept, kind, look
 
 PARTS = ("conv1", "bn1", "relu", "conv2", "bn2", "skip")
 
@@ -53,13 +56,23 @@ def watching_shapes(module: nn.Module) -> Iterator[dict[str, tuple[int, ...]]]:
             handle.remove()
 
 
+def activation(answer: Watched, module: nn.Module) -> Any:
+    """Return what the block's own `relu` makes of a negative and a positive number."""
+    relu = getattr(module, "relu", None)
+    if relu is None:
+        return "no such attribute"
+    result = attempted(lambda: called(answer, relu, torch.tensor([-1.0, 2.0])))
+    return result.tolist() if isinstance(result, Tensor) else kind(result)
+
+
 @ends_when_unusable
 def probe(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tensor], x: Tensor) -> Observations:
     """Observe parameters, output and gradients of a block with known weights, in training and evaluation."""
-    module = build(answer, x.device, *sizes)
+    module = build(answer, x.device, *sizes[:2], **dict(zip(["stride"], sizes[2:])))  # noqa: B905 - may have none
     seen: Observations = {
         "attributes that are missing": [name for name in PARTS if not hasattr(module, name)],
         "parameters": [text for text in named_shapes(module) if not text.startswith("skip.")],
+        "relu of -1 and 2": activation(answer, module),
         "parameters of skip": sorted(tuple(p.shape) for n, p in module.named_parameters() if n.startswith("skip.")),
     }
     fill_by_shape(module, weights)
@@ -73,7 +86,8 @@ def probe(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tensor], x
         return {**seen, "outcome": replace(output, reason=made)}
     held = {name: p for name, p in module.named_parameters() if name in weights}
     seen |= {**look(output, x), **gradients(output, x=x, **held), **kept(x=(x.detach(), before))}
-    return {**seen, "in eval": called(answer, module.eval(), x.detach())}
+    seen["in eval"] = called(answer, module.eval(), x.detach())
+    return {**seen, **without_graph(answer, module, x, seen["in eval"])}
 
 
 def block_weights(draw: Draw, inside: int, outside: int) -> dict[str, Tensor]:

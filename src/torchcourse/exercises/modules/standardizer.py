@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, called, ends_when_unusable, gradients, quoting
+from torchcourse.probes.modules import build, called, ends_when_unusable, gradients, in_any_mode, quoting
 from torchcourse.probes.observe import kept, kind, look
 
 STATISTICS = ("mean", "std")
@@ -27,7 +27,7 @@ def probe(answer: Watched, data: Tensor, x: Tensor) -> Observations:
         returned = module.fit(data)
     output = called(answer, module, x.requires_grad_())
     seen |= {"mean": getattr(module, "mean", None), "std": getattr(module, "std", None), **look(output, x)}
-    seen |= gradients(output, x=x)
+    seen |= {**gradients(output, x=x), **in_any_mode(answer, module, x, output)}
     seen |= {
         "fit returned": "the module" if returned is module else kind(returned),
         "buffers": [name for name in STATISTICS if name in dict(module.named_buffers())],
@@ -63,7 +63,7 @@ def cases(draw: Draw) -> list[Case]:
         case("as many rows as columns", data=2 + 3 * draw.normal(d, d), x=draw.normal(d, d)),
         case("a constant column", data=constant, x=draw.normal(3, d)),
         case("a single row", data=draw.integers(-4, 5, 1, d).float(), x=draw.normal(3, d)),
-        case("small numbers", data=1e-3 * draw.normal(n, d), x=1e-3 * draw.normal(2, d)),
+        case("small numbers", data=1e-6 * draw.normal(n, d), x=1e-6 * draw.normal(2, d)),
         case("half precision", rtol=2e-2, atol=2e-2, data=2 + 3 * draw.normal(n, d),
              x=draw.normal(3, d, dtype=torch.float16)),
     ]  # fmt: skip

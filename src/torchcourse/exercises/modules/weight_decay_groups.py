@@ -22,6 +22,8 @@ def probe(answer: Watched, which: str, width: int, weight_decay: float) -> Obser
     for place, group in zip(("first", "second", "third"), groups, strict=False):
         if isinstance(group["params"], set | frozenset):
             seen[f"{place} group is"] = "a set, which no optimizer takes"
+        elif not hasattr(group["params"], "__len__"):
+            seen[f"{place} group is"] = "an iterator, which has no length"
         held = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         seen[f"{place} group"] = sorted(names.get(id(p), f"unknown: {kind(p)}") for p in held)
         decay = group.get("weight_decay", "missing")

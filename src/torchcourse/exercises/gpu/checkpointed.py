@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
@@ -17,11 +18,22 @@ from torchcourse.probes.observe import kind, look
 from torchcourse.probes.trainable_models import with_detail
 
 
+class Drops(nn.Module):
+    """Dropout by a function, which no module shows."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.p, self.training)
+
+
 def blocks_like(x: Tensor, count: int, dropout: float) -> nn.ModuleList:
     """Return blocks that keep much more memory than their outputs take, with fixed weights."""
     width = x.shape[-1]
     blocks = nn.ModuleList(
-        nn.Sequential(nn.Linear(width, 6 * width), nn.Tanh(), nn.Linear(6 * width, width), nn.Dropout(dropout))
+        nn.Sequential(nn.Linear(width, 6 * width), nn.Tanh(), nn.Linear(6 * width, width), Drops(dropout))
         for _ in range(count)
     )
     with torch.no_grad():

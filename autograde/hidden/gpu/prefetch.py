@@ -131,8 +131,8 @@ MISTAKES = [
     Mistake("asks-for-the-length", asks_for_the_length, "In the case \"{case}\" the generator failed: a loader is "
             "whatever can be iterated over, and need not have a length. Its end shows when `next` finds no more.",
             AHEAD),
-    Mistake("namedtuple-lost", loses_namedtuples, "In the case \"{case}\" the batches came out as {got}, and {want} are "
-            "wanted: move them as `move_to` does.", AHEAD),
+    Mistake("namedtuple-lost", loses_namedtuples, "In the case \"{case}\" the batches came out as {got}, and {want} "
+            "are wanted: move them as `move_to` does.", AHEAD),
     Mistake("namedtuple-lost", makes_namedtuples_from_one_list, "In the case \"{case}\" the generator failed: a "
             "namedtuple takes its fields one by one. Move batches as `move_to` does.", AHEAD),
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),

@@ -201,6 +201,13 @@ class HandsOutTheAverage(Average):
             own[name].data = average.detach()
 
 
+class ExchangesMemory(Average):
+    def copy_to(self, model: nn.Module) -> None:
+        own = model.state_dict(keep_vars=True)
+        for name, average in self.average.items():
+            own[name].data = average.detach().to(own[name].dtype, copy=True)
+
+
 class Rebinds(Average):
     def copy_to(self, model: nn.Module) -> None:
         for name, average in self.average.items():
@@ -255,6 +262,8 @@ MISTAKES = [
             AVERAGES),
     Mistake("shares-memory-with-the-model", SharesIntegers, ENTRY + "the average holds the model's own tensor, which "
             "went on changing after the last update.", AVERAGES),
+    Mistake("exchanges-memory", ExchangesMemory, "After copy_to the tensor {exchanged} of the model lies elsewhere: "
+            "`.data = ` exchanges it. Write into the one that is there, as `copy_` does.", AVERAGES),
     Mistake("rebinds-parameter", Rebinds, REPLACED, AVERAGES),
     Mistake("rebinds-parameter", Assigns, REPLACED, AVERAGES),
     Mistake("made-on-cpu", MadeOnTheCpu, "On the second device the call raised {error}: the average was made on, or "

@@ -40,12 +40,14 @@ def probe(answer: Watched, which: str, width: int, decay: float, fills: list[flo
     graph = any(tensor.grad_fn is not None for tensor in held_tensors(average))
     before, other = copy_of(net), savable(which, width, 0.95, x.device)
     held = {name: id(p) for name, p in other.named_parameters()}
+    places = {name: tensor.data_ptr() for name, tensor in other.state_dict().items()}
     average.copy_to(other)
     now = dict(other.named_parameters())
     seen: Observations = {
         "copied": values(other.state_dict()),
         "graph kept": graph or any(p.grad_fn is not None for p in now.values()),
         "parameters replaced": sorted(name for name, p in now.items() if held.get(name) != id(p)),
+        "memory exchanged": [n for n, t in other.state_dict().items() if t.data_ptr() != places[n]],
         "flags": all(p.requires_grad for p in now.values()),
         "they live": sorted({where(t, x) for t in other.state_dict().values()}),
         "model afterwards": untouched(net, before),
@@ -91,6 +93,8 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
                     fields |= {"entry": entry, "value": pair[0], "want_value": pair[1]}
     replaced = seen.get("parameters replaced")
     fields |= {"replaced": replaced[0]} if replaced else {}
+    exchanged = seen.get("memory exchanged")
+    fields |= {"exchanged": exchanged[0]} if exchanged else {}
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -73,10 +73,12 @@ def forward_and_back(
 ) -> Observations:
     """Observe the result of a call on new blocks and x, the memory kept for backward, and the gradients.
 
+    Blocks without dropout are in eval mode.
+
     Args:
         once: whether the blocks come from an iterator.
     """
-    blocks = blocks_like(x, count, dropout)
+    blocks = blocks_like(x, count, dropout).train(dropout > 0)
     runs = _Runs(blocks)
     torch.default_generator.manual_seed(11)
     if x.is_cuda:

@@ -658,7 +658,7 @@ for state in ({"a": shared, "b": shared}, {"turned": shared.T}):
 # %% [markdown]
 # For whole models the library has a pair of functions that handle both cases, `save_model` and `load_model`. The
 # latter knows which of the model's tensors are tied, and expects each of them once. (A tensor that is tied to a
-# *transposed* view of another is beyond them.)
+# *transposed* view of another, or shares only a part of its numbers with another, is beyond them.)
 #
 # **In short:** a file without code, in which each tensor is stored once and in order.
 

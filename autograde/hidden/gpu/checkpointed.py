@@ -49,6 +49,12 @@ def stores_everything(blocks: Blocks, x: Tensor) -> Any:
     return x
 
 
+def stores_it_in_eval_mode(blocks: Blocks, x: Tensor) -> Any:
+    for block in blocks:
+        x = rerun([block], x) if block.training else block(x)
+    return x
+
+
 def looks_up_the_block_late(blocks: Blocks, x: Tensor) -> Any:
     for block in blocks:
         x = checkpoint(lambda inner: block(inner), x, use_reentrant=False)  # noqa: B023 - this is the mistake
@@ -114,6 +120,8 @@ OTHERS = (
 MISTAKES = [
     one("stores-everything", stores_everything, STORES + "the blocks run in turn, and everything inside of them is "
         "kept.", TWICE),
+    one("in-training-mode-only", stores_it_in_eval_mode, 'In the case "{case}" the blocks are in eval mode, and '
+        "backward keeps {bytes}: gradients may be wanted in that mode as well.", TWICE),
     one("keeps-it-elsewhere", keeps_it_in_bytes, "In the case \"{case}\" what is kept for backward was {got}: bytes, "
         "lists and files take memory as tensors do.", TWICE),
     Mistake("changes-x", wakes_x, "In the case \"{case}\" `x.requires_grad` was {got} where {want} is wanted: x is the "

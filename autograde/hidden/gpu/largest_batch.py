@@ -27,7 +27,7 @@ Run = Callable[[int], object]
 class Search:
     """A right search, as an object that is called. Each subclass below is this one with one thing written otherwise."""
 
-    too_large: type[Exception] = torch.OutOfMemoryError
+    too_large: type[Exception] | tuple[type[Exception], ...] = torch.OutOfMemoryError
 
     def __call__(self, run: Run, start: int, limit: int) -> int:
         good, bad, size = self.known_to_fit(start), limit + 1, start
@@ -60,6 +60,10 @@ class SwallowsEverything(Search):
 
 class CatchesMemoryError(Search):
     too_large = MemoryError
+
+
+class CatchesMemoryErrorToo(Search):
+    too_large = (torch.OutOfMemoryError, MemoryError)
 
 
 class ReadsTheMessage(Search):
@@ -205,6 +209,8 @@ MISTAKES = [
             "batch is too large.", MEMORY),
     Mistake("believes-the-words", BelievesTheWords(), SWALLOWED + "its message speaks of memory, but what it is about "
             "is another matter. Only the class torch.OutOfMemoryError means that a batch is too large.", MEMORY),
+    Mistake("catches-memory-error-too", CatchesMemoryErrorToo(), SWALLOWED + "`MemoryError` is Python's own and means "
+            "that the host has no memory left. Only torch.OutOfMemoryError says that a batch is too large.", MEMORY),
     Mistake("off-by-one", OneTooSmall(), RESULT + "the last size that fitted is one larger.", MEMORY),
     Mistake("ignores-the-limit", IgnoresTheLimit(), BEYOND, MEMORY),
     Mistake("trusts-the-start", TrustsTheStart(), UNTRIED, MEMORY),

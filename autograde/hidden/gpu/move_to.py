@@ -143,6 +143,11 @@ class Detaches(Move):
         return super().moved(obj.detach() if isinstance(obj, Tensor) else obj)
 
 
+class DetachesLeaves(Move):
+    def moved(self, obj: Any) -> Any:
+        return super().moved(obj.data if isinstance(obj, Tensor) and obj.is_leaf else obj)
+
+
 class TakesApartWhatCanBeWalked(Move):
     def passed(self, obj: Any) -> Any:
         if hasattr(obj, "__iter__") and not isinstance(obj, str | torch.nn.Module):
@@ -159,6 +164,8 @@ MISTAKES = [
             "its fields, `batch.x` no longer works.", MOVING),
     Mistake("detached", Detaches(), CAME + "a tensor that moves stays part of its graph, and gradients go back to "
             "where it came from.", MOVING),
+    Mistake("detached", DetachesLeaves(), CAME + "a tensor that requires a gradient, as a parameter does, still does "
+            "so after it has moved; `.detach()` and `.data` cut it off.", MOVING),
     Mistake("takes-other-things-apart", TakesApartWhatCanBeWalked(), CAME + "only dicts, lists, tuples and namedtuples "
             "are looked into; that something can be iterated over makes it none of these.", MOVING),
     Mistake("mutates-input", MutatesInput(), 'In the case "{case}" the caller\'s own object was {afterwards}, since '

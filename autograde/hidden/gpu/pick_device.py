@@ -41,7 +41,10 @@ class Pick:
         return device.type == "cpu" or (device.index or 0) < self.count(device)
 
     def count(self, device: torch.device) -> int:
-        module: Any = torch.get_device_module(device)
+        try:
+            module: Any = torch.get_device_module(device)
+        except RuntimeError:  # a kind that this torch has no module for
+            return 0
         return int(module.device_count()) if module.is_available() else 0
 
     def refuse(self, prefer: Any) -> Any:
@@ -51,6 +54,12 @@ class Pick:
 class KnowsCudaOnly(Pick):
     def found(self) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+class KnowsAListOfKinds(Pick):
+    def found(self) -> torch.device:
+        kinds = ("cuda", "mps", "xpu")
+        return next((torch.device(kind) for kind in kinds if self.count(torch.device(kind))), torch.device("cpu"))
 
 
 class FirstGpu(Pick):
@@ -87,6 +96,11 @@ class LeavesUnknownNamesToTorch(Pick):
 class IndexNotChecked(Pick):
     def available(self, device: torch.device) -> bool:
         return device.type == "cpu" or self.count(device) > 0
+
+
+class PassesOtherKinds(Pick):
+    def available(self, device: torch.device) -> bool:
+        return device.type not in ("cuda", "mps", "xpu") or super().available(device)
 
 
 class FallsBack(Pick):
@@ -139,6 +153,12 @@ MISTAKES = [
             'device by name wants that one or an error, not another device without a word.', CHOOSING),
     Mistake("trusts-preference", TrustsPreference(), 'In the case "{case}" the outcome was {outcome}: `torch.device` '
             "makes a name for a device, whether this machine has one or not.", CHOOSING),
+    Mistake("passes-other-kinds", PassesOtherKinds(), 'In the case "{case}" the outcome was {outcome}: a name that '
+            "`torch.device` knows may be of a kind that your checks do not look at, and this machine has none.",
+            CHOOSING),
+    Mistake("knows-a-list-of-kinds", KnowsAListOfKinds(), 'In the case "{case}" the device is {chosen} where '
+            "{wanted_device} is wanted: only some kinds were asked for, by name. `torch.accelerator` knows them all.",
+            CHOOSING),
     Mistake("trusts-the-build", TrustsTheBuild(), 'In the case "{case}" the device is {chosen}: without '
             "`check_available` torch names the accelerator that it was built for, be it there or not.", CHOOSING),
     Mistake("always-the-cpu", AlwaysTheCpu(), 'In the case "{case}" the device is {chosen} where {wanted_device} is '
@@ -153,7 +173,7 @@ MISTAKES = [
 
 
 def more_cases(draw: Draw) -> list[Case]:
-    none, cpu_only, single, double, apple, intel = MACHINES
+    none, cpu_only, single, double, apple, intel, _ = MACHINES
     asked: list[tuple[str, str | None, bool]] = [
         (intel, None, False), (double, None, False), (none, "cpu", False), (double, "cuda:0", False),
         (single, "cuda", False), (intel, "xpu", False), (apple, "mps", False), (cpu_only, "mps", True),
@@ -171,7 +191,7 @@ def more_cases(draw: Draw) -> list[Case]:
 
 def pick_by_asking_each(prefer: Any = None) -> torch.device:
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(),
-             "xpu": torch.xpu.is_available(), "cpu": True}  # fmt: skip
+             "xpu": torch.xpu.is_available(), "mtia": torch.mtia.is_available(), "cpu": True}  # fmt: skip
     if prefer is None:
         return torch.device(next(kind for kind, available in there.items() if available))
     try:

@@ -48,6 +48,11 @@ class Encoding(nn.Module):
         return x + self.table[: x.shape[1]].to(x.dtype)
 
 
+class InTrainingOnly(Encoding):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) if self.training else x
+
+
 # Mistakes in holding the table
 
 
@@ -168,6 +173,8 @@ MISTAKES = [
             "when `.to()` moves the module, and made in each call it is computed again and again.", MAKING),
     Mistake("saved-in-state-dict", SavedInStateDict, "The state_dict holds {saved} numbers that can be computed again: "
             "a buffer with persistent=False moves as well and is not saved.", MAKING),
+    Mistake("in-training-only", InTrainingOnly, "In eval mode the module gave {got}: the positions are part of the "
+            "input in both modes, unlike dropout.", MAKING),
     Mistake("dtype-not-kept", KeepsFloat32, "The result is {got_dtype} where {want_dtype} is wanted: either "
             "something was cast to float32, or the float32 table was added as it is. It has to take x's dtype first.",
             MAKING),

@@ -86,6 +86,25 @@ def takes_a_first_batch_for_granted(loader: Iterable[Any], device: torch.device)
         present = following
 
 
+def asks_for_the_length(loader: Any, device: torch.device) -> Iterator[Any]:
+    iterator, count = iter(loader), len(loader)
+    present = fetch(iterator, device)
+    for _ in range(count):
+        following = fetch(iterator, device)
+        yield present
+        present = following
+
+
+def loses_namedtuples(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    for batch in right(loader, device):
+        yield tuple(batch) if hasattr(batch, "_fields") else batch
+
+
+def makes_namedtuples_from_one_list(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    for batch in right(loader, device):
+        yield type(batch)(list(batch)) if isinstance(batch, tuple) else batch
+
+
 def not_ahead(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
     for batch in loader:
         yield move_by_match(batch, device)
@@ -109,6 +128,13 @@ MISTAKES = [
     Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, "In the case \"{case}\" the generator "
             "failed: either `next` has no default, and its end becomes an error there, or a first batch was "
             "taken for granted in another way.", AHEAD),
+    Mistake("asks-for-the-length", asks_for_the_length, "In the case \"{case}\" the generator failed: a loader is "
+            "whatever can be iterated over, and need not have a length. Its end shows when `next` finds no more.",
+            AHEAD),
+    Mistake("namedtuple-lost", loses_namedtuples, "In the case \"{case}\" the batches came out as {got}, and {want} "
+            "are wanted: move them as `move_to` does.", AHEAD),
+    Mistake("namedtuple-lost", makes_namedtuples_from_one_list, "In the case \"{case}\" the generator failed: a "
+            "namedtuple takes its fields one by one. Move batches as `move_to` does.", AHEAD),
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
     Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",
             AHEAD),

@@ -85,6 +85,11 @@ class AcceptsAnyOptimizer(Held):
         return {"adamw": 2, "momentum": 1}.get(optimizer, 0)
 
 
+class TakesAPartOfAName(Held):
+    def numbers(self, optimizer: str) -> int:
+        return 2 if optimizer.startswith("adam") else super().numbers(optimizer)
+
+
 class RaisesKeyError(Held):
     def numbers(self, optimizer: str) -> int:
         return {"adamw": 2, "momentum": 1, "sgd": 0}[optimizer]
@@ -173,6 +178,8 @@ MISTAKES = [
             "parameter.", HOLDS),
     Mistake("accepts-unknown-optimizer", AcceptsAnyOptimizer(), OUTCOME + "an optimizer whose states nobody knows "
             "should raise.", HOLDS),
+    Mistake("takes-a-part-of-a-name", TakesAPartOfAName(), OUTCOME + "a name counts as a whole. `startswith` and `in` "
+            "look at parts of it, and let others through.", HOLDS),
     Mistake("message-says-too-little", RaisesKeyError(), OUTCOME + "the message should name `optimizer`, and say what "
             "it was.", HOLDS),
     Mistake("returns-a-float", Gibibytes(), 'In the case "{case}" the answer is {got} where {want} is wanted: bytes '

@@ -89,6 +89,10 @@ def runs_a_mean_in_half(paths: list[Path]) -> State:
     return with_mean(paths, mean)
 
 
+def leaves_nan_out(paths: list[Path]) -> State:
+    return with_mean(paths, lambda values: torch.stack([v.float() for v in values]).nanmean(0).to(values[0].dtype))
+
+
 def halves_again_and_again(paths: list[Path]) -> State:
     def mean(values: list[Tensor]) -> Tensor:
         running = values[0].float()
@@ -147,6 +151,8 @@ MISTAKES = [
             "shape, also none, and any float dtype.", AVERAGES),
     Mistake("forgets-some-floats", leaves_out_float64, ENTRY + "it was not averaged. A float entry may have any shape, "
             "also none, and any float dtype.", AVERAGES),
+    Mistake("leaves-nan-out", leaves_nan_out, 'In the case "{case}" `{what}` is {got} where {want} is wanted: a NaN in '
+            "one file makes the mean NaN. Left out, nobody learns that a file is broken.", AVERAGES),
     Mistake("halves-again-and-again", halves_again_and_again, ENTRY + "adding each file by half gives the last one "
             "half of all the weight.", AVERAGES),
     Mistake("not-divided-by-the-number", divides_by_one_more, ENTRY + "the sum was divided by another number than that "

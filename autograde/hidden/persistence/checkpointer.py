@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import pickle
@@ -117,6 +116,12 @@ class LoadsAndReturnsNothing(Sound):
         super().load(path, **parts)
 
 
+class LoadsAllThatWasSaved(Sound):
+    def load(self, path: Path, **parts: Any) -> Any:
+        saved = torch.load(path, weights_only=True)["parts"]
+        return super().load(path, **{name: parts[name] for name in saved})
+
+
 class SavesAndReturnsNothing(Sound):
     def save(self, step: int, metric: float, **parts: Any) -> Any:
         super().save(step, metric, **parts)
@@ -192,11 +197,6 @@ class RemembersAll(Sound):
         return [path for path in self.made if path.exists()]
 
 
-class HigherIsBetter(Sound):
-    def metric(self, path: Path) -> float:
-        return -super().metric(path)
-
-
 RESUMING = "A checkpoint that resumes"
 LOST = (
     "After load, this is not what it was when it was saved: {lost}. The first loss after a resume may still agree, and "
@@ -235,8 +235,10 @@ MISTAKES = [
             "{latest_outcome}. Where parts lie beside your own entries, one may take the place of such.", RESUMING),
     Mistake("save-returns-nothing", SavesAndReturnsNothing, "In the case \"{case}\" `{what}` is {got} where {want} are "
             "wanted: `save` returns the path of the new checkpoint.", RESUMING),
-    Mistake("higher-is-better", HigherIsBetter, "The method best() leads to save {best_step}, and the lowest metric is "
-            "that of save {want_best_step}.", RESUMING),
+    Mistake("higher-is-better", override(Sound, metric=lambda self, path: -Sound.metric(self, path)), "The method "
+            "best() leads to save {best_step}, and the lowest metric is that of save {want_best_step}.", RESUMING),
+    Mistake("loads-all-that-was-saved", LoadsAllThatWasSaved, "Loading the model alone ended so: {alone}. A call of "
+            "`load` restores the parts that it gets, as for using the best model after the training.", RESUMING),
     Mistake("keeps-everything", keeping(+99), OLDER, RESUMING),
     Mistake("keeps-everything", keeping(+1), OLDER, RESUMING),
     Mistake("keeps-too-few", keeping(-1), "With keep={keep} these saves are gone, and they are among the newest: "
@@ -264,8 +266,7 @@ class CheckpointerWithMetadata:
     """Keeps the metric in each file, and reads them to find the best."""
 
     def __init__(self, directory: Path, keep: int = 3) -> None:
-        self.folder = str(directory)
-        self.keep = keep
+        self.folder, self.keep = str(directory), keep
 
     def save(self, step: int, metric: float, **parts: Any) -> str:
         name = os.path.join(self.folder, f"checkpoint-{step}.pth")
@@ -287,8 +288,7 @@ class CheckpointerWithMetadata:
         return next(reversed(self._all()), None)
 
     def best(self) -> str | None:
-        read = functools.partial(torch.load, weights_only=False)
-        return min(self._all(), key=lambda name: read(name)["__extra__"][1], default=None)
+        return min(self._all(), key=lambda name: torch.load(name, weights_only=False)["__extra__"][1], default=None)
 
     def load(self, path: str, **parts: Any) -> dict[str, Any]:
         content = torch.load(path, weights_only=False)
@@ -328,8 +328,7 @@ class CheckpointerOfFolders:
         return sorted(self.directory.glob("step=*"), key=lambda p: int(p.name.split("=")[1]))
 
     def _info(self, path: Path) -> dict[str, Any]:
-        info: dict[str, Any] = json.loads((path / "@info.json").read_text())
-        return info
+        return dict(json.loads((path / "@info.json").read_text()))
 
     def latest(self) -> Path | None:
         steps = self._steps()
@@ -354,8 +353,7 @@ class CheckpointerWithBestBeside:
     """The best is a hard link of its own, renamed into place; the newest go by the time they were written."""
 
     def __init__(self, directory: Path, keep: int = 3) -> None:
-        self.dir = Path(directory)
-        self.keep = keep
+        self.dir, self.keep = Path(directory), keep
 
     def save(self, step: int, metric: float, **parts: Any) -> Path:
         target = self.dir / f"{step}.ckpt"

@@ -22,6 +22,10 @@ REQUIRED = ("tracks-by-reference", "averages-integer-buffers", "keeps-graph")
 """The mistakes that a check must always be able to name."""
 
 
+def wide(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
+
+
 class Average:
     """A right moving average. Each mistake below is this one with one method written otherwise."""
 
@@ -34,7 +38,7 @@ class Average:
         return state
 
     def first(self, tensor: Tensor) -> Tensor:
-        return tensor.detach().clone()
+        return wide(tensor.detach()).clone()
 
     def update(self, model: nn.Module) -> None:
         for name, tensor in self.entries(model).items():
@@ -80,12 +84,22 @@ class LeavesSingleNumbers(Average):
 
 class StartsAtZero(Average):
     def first(self, tensor: Tensor) -> Tensor:
-        return torch.zeros_like(tensor)
+        return torch.zeros_like(wide(tensor))
+
+
+class StaysInHalf(Average):
+    def first(self, tensor: Tensor) -> Tensor:
+        return tensor.detach().clone()
+
+
+class StaysInFloat16(Average):
+    def first(self, tensor: Tensor) -> Tensor:
+        return (tensor.detach().float() if tensor.dtype == torch.bfloat16 else tensor.detach()).clone()
 
 
 class MadeOnTheCpu(Average):
     def first(self, tensor: Tensor) -> Tensor:
-        return tensor.detach().clone().cpu()
+        return super().first(tensor).cpu()
 
 
 class TurnsDecayRound(Average):
@@ -130,7 +144,7 @@ class KeepsGraph(Average):
 class KeepsGraphOfParameters:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.average = {name: p.clone() for name, p in model.named_parameters()}
+        self.average = {name: wide(p).clone() for name, p in model.named_parameters()}
         self.rest = {name: b.clone() for name, b in model.named_buffers()}
 
     def update(self, model: nn.Module) -> None:
@@ -148,11 +162,18 @@ class KeepsGraphOfParameters:
             b.copy_(self.rest[name])
 
 
+def widened(model: nn.Module) -> nn.Module:
+    """The model, with what it holds in half precision in float32."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = wide(tensor.data)
+    return model
+
+
 class AveragesTiedTwice:
     """The average as a second model, whose tied tensors have their turn under each of their names."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
-        self.decay, self.copy = decay, copy.deepcopy(model)
+        self.decay, self.copy = decay, widened(copy.deepcopy(model))
 
     @torch.no_grad()
     def update(self, model: nn.Module) -> None:
@@ -178,6 +199,13 @@ class HandsOutTheAverage(Average):
         own = model.state_dict(keep_vars=True)
         for name, average in self.average.items():
             own[name].data = average.detach()
+
+
+class ExchangesMemory(Average):
+    def copy_to(self, model: nn.Module) -> None:
+        own = model.state_dict(keep_vars=True)
+        for name, average in self.average.items():
+            own[name].data = average.detach().to(own[name].dtype, copy=True)
 
 
 class Rebinds(Average):
@@ -218,6 +246,10 @@ MISTAKES = [
             "of its state, still is: it was averaged once for each of its names.", AVERAGES),
     Mistake("averages-float32-only", AveragesFloat32Only, ENTRY + "it was copied like a counter. Floats of any width "
             "are averaged: ask `is_floating_point()`.", AVERAGES),
+    Mistake("stays-in-half", StaysInHalf, ENTRY + "the average was kept in half precision, where steps as small as "
+            "these are rounded away. Keep it in float32.", AVERAGES),
+    Mistake("stays-in-half", StaysInFloat16, ENTRY + "bfloat16 was averaged in float32, and float16 was not: its "
+            "digits are too few for small steps as well.", AVERAGES),
     Mistake("leaves-single-numbers", LeavesSingleNumbers, ENTRY + "it was copied like a counter. A float is averaged "
             "whatever its shape: what has no dimensions may be learned as well.", AVERAGES),
     Mistake("forgets-integer-buffers", ForgetsIntegers, WHOLE, AVERAGES),
@@ -230,6 +262,8 @@ MISTAKES = [
             AVERAGES),
     Mistake("shares-memory-with-the-model", SharesIntegers, ENTRY + "the average holds the model's own tensor, which "
             "went on changing after the last update.", AVERAGES),
+    Mistake("exchanges-memory", ExchangesMemory, "After copy_to the tensor {exchanged} of the model lies elsewhere: "
+            "`.data = ` exchanges it. Write into the one that is there, as `copy_` does.", AVERAGES),
     Mistake("rebinds-parameter", Rebinds, REPLACED, AVERAGES),
     Mistake("rebinds-parameter", Assigns, REPLACED, AVERAGES),
     Mistake("made-on-cpu", MadeOnTheCpu, "On the second device the call raised {error}: the average was made on, or "
@@ -253,7 +287,7 @@ def more_cases(draw: Draw) -> list[Case]:
 class right_EMAOfACopy:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.copy = copy.deepcopy(model).requires_grad_(False)
+        self.copy = widened(copy.deepcopy(model)).requires_grad_(False)
 
     def update(self, model: nn.Module) -> None:
         with torch.no_grad():
@@ -273,7 +307,7 @@ class EMAByLists:
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.d = decay
         self.names = list(model.state_dict())
-        self.values = [v.clone() for v in model.state_dict().values()]
+        self.values = [v.float() if v.itemsize == 2 else v.clone() for v in model.state_dict().values()]
 
     def update(self, model: nn.Module) -> None:
         state = model.state_dict()
@@ -299,6 +333,7 @@ class EMAByTorch:
 
         self.inner = AveragedModel(model, avg_fn=average, use_buffers=True)
         self.inner.n_averaged += 1
+        widened(self.inner.module)
 
     def update(self, model: nn.Module) -> None:
         self.inner.update_parameters(model)

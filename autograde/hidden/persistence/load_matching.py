@@ -118,6 +118,14 @@ def hands_over(model: nn.Module, state: State, remove_duplicate: bool = True) ->
     return sorted(loaded), sorted(state.keys() - set(loaded))
 
 
+def takes_the_dtype_over(model: nn.Module, state: State) -> Any:
+    own = model.state_dict(keep_vars=True)
+    loaded = [name for name in state if name in own and own[name].shape == state[name].shape]
+    for name in loaded:
+        own[name].data = state[name].to(own[name].device, copy=True)
+    return sorted(loaded), sorted(state.keys() - set(loaded))
+
+
 def lists_missing_keys(model: nn.Module, state: State) -> Any:
     own = model.state_dict()
     fitting = {n: t for n, t in state.items() if n in own and own[n].shape == t.shape}
@@ -160,6 +168,9 @@ MISTAKES = [
         NAMES),
     one("shares-memory", hands_over, SHARED, NAMES),
     one("shares-memory", hands_over, SHARED, NAMES, remove_duplicate=False),
+    one("takes-the-dtype-over", takes_the_dtype_over, 'In the case "{case}" the entry {cast} of the model is {dtype} '
+        "afterwards, which it was not: `.data = ` exchanges the tensor, and `copy_` converts into the one that is "
+        "there.", NAMES),
     one("lists-what-the-model-lacks", lists_missing_keys, LISTS + "the missing keys of `load_state_dict` are those "
         "that the state lacks; asked for are entries of `state`.", NAMES),
     one("changes-its-input", deletes_what_does_not_fit, "`{what}` is {got} where {want} is wanted: the "

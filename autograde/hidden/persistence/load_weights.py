@@ -45,6 +45,21 @@ def ignores_unexpected_keys(model: nn.Module, path: Path, device: str = "cpu") -
     return model.to(device)
 
 
+def assigns(model: nn.Module, path: Path, device: str = "cpu") -> Any:
+    weights = torch.load(path, map_location=device, weights_only=True)
+    model.load_state_dict(weights, assign=True)
+    return model.to(device)
+
+
+def skips_other_shapes(model: nn.Module, path: Path, device: str = "cpu") -> Any:
+    weights, own = torch.load(path, map_location="cpu", weights_only=True), model.state_dict()
+    if weights.keys() != own.keys():
+        raise KeyError(sorted(weights.keys() ^ own.keys()))
+    fitting = {name: tensor for name, tensor in weights.items() if tensor.shape == own[name].shape}
+    model.load_state_dict(fitting, strict=False)
+    return model.to(device)
+
+
 def returns_the_weights(model: nn.Module, path: Path, device: str = "cpu") -> Any:
     weights = torch.load(path, map_location=device, weights_only=True)
     model.load_state_dict(weights)
@@ -112,6 +127,11 @@ MISTAKES = [
             "loaded one.", LOADING),
     Mistake("ignores-unexpected-keys", ignores_unexpected_keys, "The file had an entry too many, {entry}, and there "
             "was {refused}. What the model has no place for may be what it was trained with.", LOADING),
+    Mistake("skips-other-shapes", skips_other_shapes, "The entry {entry} of the file had another shape than the "
+            "model's, and there was {refused}. What does not fit is an error, or part of the model stays random.",
+            LOADING),
+    Mistake("assigns", assigns, "After loading, weights that were tied are {tied}: `assign=True` puts new parameters "
+            "into the model, one under each name, and they no longer learn together.", LOADING),
     Mistake("calls-eval", calls_eval, MODE, LOADING),
     Mistake("calls-train", calls_train, MODE, LOADING),
     Mistake("not-moved", never_moves, "The weights live on {lives} after loading: load_state_dict copies into the "

@@ -112,6 +112,22 @@ class SubtractsIntegers(FillsIntegers):
         return super().over_all(gaps).double()
 
 
+class TakesFloat32(Difference):
+    def checked(self, wanted: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        wanted, found = super().checked(wanted, found)
+        return wanted.float(), found.float()
+
+
+class LeavesFloats(Difference):
+    def checked(self, wanted: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        floats = wanted.is_floating_point()
+        wide = super().checked(wanted, found)
+        return (wanted, found) if floats else wide
+
+    def over_all(self, gaps: Tensor) -> Tensor:
+        return super().over_all(gaps).double()
+
+
 class LastInputOnly(Difference):
     def over_all(self, gaps: Tensor) -> Tensor:
         return gaps[-1]
@@ -163,6 +179,10 @@ MISTAKES = [
             "sign, and what is below zero wraps around; subtract them as floats.", PARITY),
     Mistake("wraps-around", FillsIntegers(), "In the case \"{case}\" the call raised {error}: integers have no inf, "
             "and what is below zero wraps around; subtract them as floats.", PARITY),
+    Mistake("subtracts-in-float32", TakesFloat32(), FOUND + "in the case \"{case}\" there are integers above "
+            "2**24, and float32 does not hold all of these. float64 does.", PARITY),
+    Mistake("overflows-in-half", LeavesFloats(), FOUND + "the outputs are float16, and so was their difference, which "
+            "has no room for it. Subtract in float64.", PARITY),
     Mistake("one-input-only", LastInputOnly(), ONE_INPUT, PARITY),
     Mistake("one-input-only", FirstInputOnly(), ONE_INPUT, PARITY),
     Mistake("returns-tensor", ReturnsTensor(), "The call returned {returned}, and a Python float is wanted.", PARITY),

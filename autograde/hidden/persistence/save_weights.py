@@ -83,6 +83,32 @@ def copies_the_draft(model: nn.Module, path: Path) -> None:
     shutil.copyfile(draft, path)
 
 
+def writes_a_first_file_in_place(model: nn.Module, path: Path) -> None:
+    if path.exists():
+        replace(on_the_cpu(model), path)
+    else:
+        torch.save(on_the_cpu(model), path)
+
+
+def draft_of_another_folder(model: nn.Module, path: Path) -> str:
+    handle, draft = tempfile.mkstemp()
+    os.close(handle)
+    torch.save(on_the_cpu(model), draft)
+    return draft
+
+
+def replaces_from_another_folder(model: nn.Module, path: Path) -> None:
+    draft = draft_of_another_folder(model, path)
+    try:
+        os.replace(draft, path)
+    finally:
+        Path(draft).unlink(missing_ok=True)
+
+
+def moves_from_another_folder(model: nn.Module, path: Path) -> None:
+    shutil.move(draft_of_another_folder(model, path), path)
+
+
 def deletes_the_old_first(model: nn.Module, path: Path) -> None:
     draft = path.with_suffix(".draft")
     torch.save(on_the_cpu(model), draft)
@@ -101,8 +127,8 @@ def changes_the_mode(model: nn.Module, path: Path) -> None:
 
 FILES = "A file of numbers"
 IN_PLACE = (
-    "While it was saved over an older file, the file was {moments}: a crash at that moment leaves neither the old "
-    "weights nor the new ones there."
+    'In the case "{case}" the file was {moments} while it was saved: a crash at that moment leaves no file there that '
+    "is whole."
 )
 MISTAKES = [
     Mistake("pickles-module", pickles_the_module, "Weights-only loading was {loading}: the file holds the model as an "
@@ -110,6 +136,13 @@ MISTAKES = [
     Mistake("writes-in-place", writes_in_place, IN_PLACE, FILES),
     Mistake("writes-in-place", writes_bytes_in_place, IN_PLACE, FILES),
     Mistake("writes-in-place", copies_the_draft, IN_PLACE, FILES),
+    Mistake("writes-in-place", moves_from_another_folder, IN_PLACE + " `shutil.move` copies where it cannot rename: "
+            "from another folder, which may be on another disk.", FILES),
+    Mistake("writes-in-place", writes_a_first_file_in_place, IN_PLACE + " That there was none before is no "
+            "difference.", FILES),
+    Mistake("draft-in-another-folder", replaces_from_another_folder, "Renaming the draft ended so: "
+            "{saving}. The folder of temporary files may be on another disk, and from there nothing can be renamed. "
+            "Put the draft beside `path`.", FILES),
     Mistake("deletes-the-old-first", deletes_the_old_first, IN_PLACE, FILES),
     Mistake("leaves-the-draft", leaves_the_draft, "In the case \"{case}\" the file at `path` {file}. What is saved "
             "beside it has still to be put in its place, with `os.replace`.", FILES),

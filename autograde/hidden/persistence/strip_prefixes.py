@@ -147,7 +147,7 @@ MISTAKES = [
 
 
 def more_cases(draw: Draw) -> list[Case]:
-    layers = [draw.pick(PREFIXES) for _ in range(draw.size(3, 6))]
+    layers = [draw.pick(PREFIXES) for _ in range(draw.size(17, 24))]
     return [
         case("many layers, drawn", names=["".join(layers) + "fc.weight", "".join(layers[::-1]) + "fc.bias"]),
         case("an empty state", names=[]),

@@ -37,11 +37,11 @@ def traced(fn: AnyFunction, example: Tensor) -> AnyFunction:
 
 
 def differs_on_example(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    return not torch.allclose(traced(fn, example)(example), fn(example))
+    return not torch.allclose(traced(fn, example)(example), fn(example), equal_nan=True)
 
 
 def differs_by_script(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    return not torch.allclose(torch.jit.script(fn)(other), fn(other))
+    return not torch.allclose(torch.jit.script(fn)(other), fn(other), equal_nan=True)
 
 
 def differs_between_inputs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
@@ -49,7 +49,7 @@ def differs_between_inputs(fn: AnyFunction, example: Tensor, other: Tensor) -> b
 
 
 def alike(one: Tensor, two: Tensor) -> bool:
-    return one.shape == two.shape and torch.allclose(one, two)
+    return one.shape == two.shape and torch.allclose(one, two, equal_nan=True)
 
 
 def differs_between_traced_inputs(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
@@ -97,7 +97,7 @@ def differs_in_shape(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
 
 @where_it_runs
 def differs_in_sum(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    return not torch.allclose(traced(fn, example)(other).sum(), fn(other).sum())
+    return not torch.allclose(traced(fn, example)(other).sum(), fn(other).sum(), equal_nan=True)
 
 
 def differs_one_way(fn: AnyFunction, example: Tensor, other: Tensor, *, sign: int) -> bool:
@@ -115,7 +115,7 @@ def differs_exactly(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
 
 @where_it_runs
 def differs_everywhere(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    return not torch.isclose(traced(fn, example)(other), fn(other)).any()
+    return not torch.isclose(traced(fn, example)(other), fn(other), equal_nan=True).any()
 
 
 @where_it_runs
@@ -124,12 +124,12 @@ def differs_entry_by_entry(fn: AnyFunction, example: Tensor, other: Tensor) -> b
 
 
 def differs_traced_on_other(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    return not torch.allclose(traced(fn, other)(other), fn(other))
+    return not torch.allclose(traced(fn, other)(other), fn(other), equal_nan=True)
 
 
 @where_it_runs
 def agrees(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    return torch.allclose(traced(fn, example)(other), fn(other))
+    return torch.allclose(traced(fn, example)(other), fn(other), equal_nan=True)
 
 
 @where_it_runs
@@ -140,7 +140,7 @@ def differs_in_tensors(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
 @where_it_runs
 def differs_in_numpy(fn: AnyFunction, example: Tensor, other: Tensor) -> Any:
     found, wanted = traced(fn, example)(other).numpy(), fn(other).numpy()
-    return np.any(~np.isclose(found, wanted))
+    return np.any(~np.isclose(found, wanted, equal_nan=True))
 
 
 def fails_with_the_trace(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
@@ -156,7 +156,13 @@ def takes_a_failing_trace_for_right(fn: AnyFunction, example: Tensor, other: Ten
 
 @where_it_runs
 def broadcasts(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
-    return not torch.allclose(traced(fn, example)(other), fn(other))
+    return not torch.allclose(traced(fn, example)(other), fn(other), equal_nan=True)
+
+
+@where_it_runs
+def takes_nan_for_different(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    found, wanted = traced(fn, example)(other), fn(other)
+    return found.shape != wanted.shape or not torch.allclose(found, wanted)
 
 
 @where_it_runs
@@ -195,6 +201,8 @@ MISTAKES = [
             "that is a difference, too.", SCRIPT),
     Mistake("broadcasts-shapes", broadcasts, WRONG + "`allclose` broadcasts, so results of shapes (d,) and (1, d) "
             "count as equal. Compare the shapes first.", SCRIPT),
+    Mistake("nan-never-equal", takes_nan_for_different, WRONG + "both give NaN in the same places, and that is the "
+            "same result. `allclose` says so only with `equal_nan=True`.", SCRIPT),
     Mistake("too-generous", is_generous, WRONG + "that is more than rounding.", SCRIPT),
     Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
     Mistake("returns-numpy-bool", differs_in_numpy, "The call returned {returned}, and a Python bool is wanted: "
@@ -228,7 +236,7 @@ def differs_by_the_largest_gap(fn: Callable[[Tensor], Tensor], example: Tensor, 
 def differs_by_assertion(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:
     recorded = TRACE(fn, example_inputs=example)
     try:
-        torch.testing.assert_close(recorded(other), fn(other))
+        torch.testing.assert_close(recorded(other), fn(other), equal_nan=True)
     except (AssertionError, RuntimeError):
         return True
     return False
@@ -238,7 +246,7 @@ def differs_from_a_trace_of_other(fn: Callable[[Tensor], Tensor], example: Tenso
     two = TRACE(fn, other.clone(), strict=False)(other.clone())
     with contextlib.suppress(RuntimeError):
         one = TRACE(fn, example.clone(), strict=False)(other.clone())
-        return not (one.shape == two.shape and np.allclose(one.numpy(), two.numpy()))
+        return not (one.shape == two.shape and np.allclose(one.numpy(), two.numpy(), equal_nan=True))
     return True
 
 

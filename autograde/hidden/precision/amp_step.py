@@ -91,6 +91,18 @@ class ClipsValues(Step):
         nn.utils.clip_grad_value_(self.model.parameters(), max_norm)
 
 
+class ClipsTheFirstGroup(Step):
+    def clip(self, max_norm: float) -> None:
+        self.scaler.unscale_(self.optimizer)
+        nn.utils.clip_grad_norm_(self.optimizer.param_groups[0]["params"], max_norm)
+
+
+class TakesZeroForNone(Step):
+    def clip(self, max_norm: float) -> None:
+        if max_norm:
+            super().clip(max_norm)
+
+
 class NeverClips(Step):
     def clip(self, max_norm: float) -> None:
         pass
@@ -164,6 +176,11 @@ class NeverClears(Step):
         pass
 
 
+class ClearsTheModel(Step):
+    def begin(self) -> None:
+        self.model.zero_grad()
+
+
 class ClearsAfterwards(NeverClears):
     def step(self) -> None:
         super().step()
@@ -220,6 +237,9 @@ MISTAKES = [
             "added the new ones to them.", PROTOCOL),
     Mistake("missing-zero-grad", ClearsAfterwards(), VALUE + "the gradients were cleared only after the step, so those "
             "that were there before the call still counted.", PROTOCOL),
+    Mistake("clears-the-model-only", ClearsTheModel(), VALUE + "the optimizer holds a parameter that is not the "
+            "model's, as a loss may have one, and its old gradient still counted: `optimizer.zero_grad()` clears all.",
+            PROTOCOL),
     Mistake("never-scales", NeverScales(), ORDER + "`backward` was called on the loss itself, so small gradients "
             "vanish in the 16-bit parts of the network, and the step divides by a scale that was never there.",
             PROTOCOL),
@@ -229,6 +249,10 @@ MISTAKES = [
             "an overflow it fills the weights with NaN; `scaler.step` leaves such a step out.", PROTOCOL),
     Mistake("never-clips", NeverClips(), ORDER + "max_norm was given, and the gradients were not clipped before "
             "the step.", PROTOCOL),
+    Mistake("takes-zero-for-none", TakesZeroForNone(), ORDER + "max_norm was 0, which `if max_norm` takes for None: "
+            "ask `is not None`.", PROTOCOL),
+    Mistake("clips-the-first-group", ClipsTheFirstGroup(), VALUE + "the optimizer has more than one group of "
+            "parameters, and only the gradients of the first were clipped to {max_norm}.", PROTOCOL),
     Mistake("clips-each-tensor", ClipsEachTensor(), VALUE + "the gradient of each parameter was clipped by itself, and "
             "max_norm = {max_norm} is meant for the norm of all of them together.", PROTOCOL),
     Mistake("clips-values", ClipsValues(), VALUE + "each entry was cut off at max_norm = {max_norm}, which is meant "
@@ -262,8 +286,9 @@ def amp_always_unscaling(
     with torch.amp.autocast(device_type=torch.device(device).type, dtype=dtype):
         prediction = model(inputs)
         loss = loss_fn(prediction, targets)
-    for p in model.parameters():
-        p.grad = None
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            p.grad = None
     scaler.scale(loss).backward()
     scaler.unscale_(optimizer)
     torch.nn.utils.clip_grad_norm_(model.parameters(), math.inf if max_norm is None else max_norm)
@@ -279,7 +304,7 @@ def amp_clipping_by_hand(
     optimizer.zero_grad(set_to_none=False)
     loss = torch.autocast(device.type, dtype=dtype)(lambda: loss_fn(model(batch[0]), batch[1]))()
     scaler.scale(loss).backward()
-    if max_norm:
+    if max_norm is not None:
         scaler.unscale_(optimizer)
         grads = [p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
         norm = torch.cat([g.flatten() for g in grads]).norm().item()
@@ -297,6 +322,7 @@ def amp_by_autograd_grad(
     with torch.autocast(device.type, dtype):
         loss = loss_fn(model(batch[0]), batch[1])
     parameters = list(model.parameters())
+    optimizer.zero_grad()
     for p, g in zip(parameters, torch.autograd.grad(scaler.scale(loss), parameters), strict=True):
         p.grad = g
     if max_norm is not None:

@@ -46,6 +46,10 @@ def asks_the_first_device(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if device.type == "cpu" or torch.cuda.get_device_capability(0) >= (8, 0) else torch.float16
 
 
+def takes_no_index_for_the_first(device: torch.device) -> torch.dtype:
+    return right(device if device.type == "cpu" else torch.device("cuda", device.index or 0))
+
+
 def compares_whole_devices(device: torch.device) -> torch.dtype:
     return right(device) if device == torch.device("cuda") else torch.bfloat16
 
@@ -91,6 +95,8 @@ MISTAKES = [
             "another one was asked about.", WHICH),
     Mistake("asks-the-current-device", asks_the_first_device, CHIP + "that is right for the first device, and another "
             "one was asked about.", WHICH),
+    Mistake("takes-no-index-for-the-first", takes_no_index_for_the_first, CHIP + "that is right for the first device, "
+            "and torch.device('cuda') is the current one. Hand the device on as it is.", WHICH),
     Mistake("misses-devices-with-an-index", compares_whole_devices, CHIP + "torch.device('cuda:0') is not equal to "
             "torch.device('cuda'). Compare `device.type`.", WHICH),
     Mistake("never-bfloat16", autocasts_default, CHIP + "that is autocast's default for every GPU. From compute "

@@ -89,6 +89,14 @@ class TopLevelOnly(Report):
         return list(model.named_children())
 
 
+class RunsForEachLayer(Report):
+    def __call__(self, model: nn.Module, x: Tensor, dtype: torch.dtype) -> Any:
+        report: dict[str, Any] = {}
+        for name, _ in super().modules(model):
+            report[name] = super().__call__(model, x, dtype)[name]
+        return report
+
+
 class LeavesOutTheModelItself(Report):
     def modules(self, model: nn.Module) -> list[tuple[str, nn.Module]]:
         return [(name, module) for name, module in super().modules(model) if name]
@@ -184,6 +192,9 @@ MISTAKES = [
     Mistake("includes-containers", AllModules(), LAYER + "it is not a leaf: it only holds other modules.", CASTS),
     Mistake("top-level-only", TopLevelOnly(), LAYER + "only the outermost modules were looked at; `named_modules()` "
             "goes all the way down.", CASTS),
+    Mistake("runs-more-than-once", RunsForEachLayer(), "In the case \"{case}\" the model ran {got}, and should run "
+            "{want}: a run may be slow, and changes what a batch norm keeps. All hooks can listen to the same one.",
+            CASTS),
     Mistake("leaves-out-the-model-itself", LeavesOutTheModelItself(), LAYER + "a model without submodules is a leaf as "
             "well, and its name is empty.", CASTS),
     Mistake("only-layers-with-weights", OnlyLayersWithWeights(), LAYER + "a leaf is a module without submodules, also "

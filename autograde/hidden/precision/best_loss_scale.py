@@ -139,6 +139,10 @@ def searched_downwards(grads: Any, dtype: torch.dtype = torch.float16) -> float:
     return min(right(grads, dtype), 2.0**24)
 
 
+def tries_a_range_of_exponents(grads: Any, dtype: torch.dtype = torch.float16) -> float:
+    return max(right(grads, dtype), 2.0**-10)
+
+
 # Mistakes in what comes back
 
 
@@ -194,6 +198,8 @@ MISTAKES = [
             "rounds the exponent up, where `math.floor` rounds it down.", SCALING),
     Mistake("capped", searched_downwards, PRODUCT + "either the search began there and went down, or the scale was "
             "cut off there, and the largest gradient, {largest}, allows more.", SCALING),
+    Mistake("too-large-below-one", tries_a_range_of_exponents, PRODUCT + "the search ended there, and the largest "
+            "gradient, {largest}, still becomes {product}, where {format} ends at {limit}.", SCALING),
     Mistake("overflows", rounded_up, TOO_LARGE, SCALING),
     Mistake("overflows", rounded, TOO_LARGE, SCALING),
     Mistake("overflows", one_doubling_more, TOO_LARGE, SCALING),

@@ -107,6 +107,14 @@ def mantissa_before_exponent(x: float, dtype: torch.dtype) -> Any:
     return s, m, e
 
 
+def fails_on_nan(x: float, dtype: torch.dtype) -> Any:
+    return right(float(Fraction(x)) if math.isfinite(x) or math.isnan(x) else x, dtype)
+
+
+def takes_nan_for_infinity(x: float, dtype: torch.dtype) -> Any:
+    return right(math.inf if math.isnan(x) else x, dtype)
+
+
 def returns_tensors(x: float, dtype: torch.dtype) -> Any:
     return tuple(torch.tensor(field) for field in right(x, dtype))
 
@@ -137,6 +145,10 @@ MISTAKES = [
             "these are the subnormal numbers, which fill the gap below the smallest normal one.", BITS),
     Mistake("mantissa-as-fraction", mantissa_as_fraction, ENTRY + "the mantissa is wanted as the integer that its bits "
             "make.", BITS),
+    Mistake("fails-on-nan", fails_on_nan, "For {number} the call raised {error}: NaN is a float as well, with an "
+            "exponent of all ones and a mantissa that is not 0.", BITS),
+    Mistake("takes-nan-for-infinity", takes_nan_for_infinity, ENTRY + "a mantissa of 0 makes it infinity; NaN has the "
+            "same exponent, and a mantissa that is not 0.", BITS),
     Mistake("fields-in-another-order", mantissa_before_exponent, ENTRY + "the order is sign, exponent, mantissa.",
             BITS),
     Mistake("returns-tensors", returns_tensors, "`{what}` came out as {got} where {want} is wanted: an integer of "
@@ -181,6 +193,8 @@ def fields_by_hand(x: float, dtype: torch.dtype) -> list[int]:
     """With fractions: no tensor, no bits; rounding half to even is Python's own."""
     width, bias = {torch.float16: (10, 15), torch.bfloat16: (7, 127), torch.float32: (23, 127)}[dtype]
     sign = int(math.copysign(1, x) < 0)
+    if math.isnan(x):
+        return [sign, 2 * bias + 1, 1]
     if math.isinf(x):
         return [sign, 2 * bias + 1, 0]
     if x == 0:

@@ -62,6 +62,11 @@ def asks_eps(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     return (update != 0) & (update.abs() < torch.finfo(dtype).eps * w.abs())
 
 
+def subtracts_the_weight(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
+    weight = w.to(dtype)
+    return (update != 0) & ((weight + update.to(dtype)) - weight == 0)
+
+
 def underflow_only(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     return (update != 0) & (update.to(dtype) == 0)
 
@@ -109,6 +114,8 @@ MISTAKES = [
             UPDATES),
     Mistake("close-is-not-equal", asks_whether_they_are_close, PLACE + "is right: `isclose` takes a small change for "
             "none; only an update after which the weight is the very same number is lost.", UPDATES),
+    Mistake("subtracts-the-weight", subtracts_the_weight, PLACE + "is right: the weight was subtracted from the sum, "
+            "and inf minus inf is NaN. Compare the sum with the weight.", UPDATES),
     Mistake("underflow-only", underflow_only, PLACE + "is right: an update need not be zero in {dtype} to be lost; "
             "beside a large weight it is rounded away.", UPDATES),
     Mistake("asks-in-float32-what-is-zero", asks_in_float32_what_is_zero, PLACE + "is right: in float32 the update is "

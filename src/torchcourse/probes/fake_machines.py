@@ -38,6 +38,7 @@ MACHINES = {
     "a machine with two CUDA GPUs": Machine("cuda", "cuda", 2),
     "an Apple laptop": Machine("mps", "mps", 1),
     "a machine with an Intel GPU": Machine("xpu", "xpu", 1),
+    "a machine with an MTIA chip": Machine("mtia", "mtia", 1),
 }
 
 

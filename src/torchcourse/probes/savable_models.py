@@ -60,6 +60,7 @@ def _double(width: int) -> nn.Module:
 
 MODELS: dict[str, Callable[[int], nn.Module]] = {
     "patterned": Patterned, "tied pattern": TiedPattern, "twins": Twins, "double": _double,
+    "bfloat16": lambda width: nn.Linear(width, 2).bfloat16(), "float16": lambda width: nn.Linear(width, 2).half(),
 }  # fmt: skip
 
 

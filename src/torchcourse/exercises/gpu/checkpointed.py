@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
@@ -17,11 +18,22 @@ from torchcourse.probes.observe import kind, look
 from torchcourse.probes.trainable_models import with_detail
 
 
+class Drops(nn.Module):
+    """Dropout by a function, which no module shows."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.p, self.training)
+
+
 def blocks_like(x: Tensor, count: int, dropout: float) -> nn.ModuleList:
     """Return blocks that keep much more memory than their outputs take, with fixed weights."""
     width = x.shape[-1]
     blocks = nn.ModuleList(
-        nn.Sequential(nn.Linear(width, 6 * width), nn.Tanh(), nn.Linear(6 * width, width), nn.Dropout(dropout))
+        nn.Sequential(nn.Linear(width, 6 * width), nn.Tanh(), nn.Linear(6 * width, width), Drops(dropout))
         for _ in range(count)
     )
     with torch.no_grad():
@@ -61,10 +73,12 @@ def forward_and_back(
 ) -> Observations:
     """Observe the result of a call on new blocks and x, the memory kept for backward, and the gradients.
 
+    Blocks without dropout are in eval mode.
+
     Args:
         once: whether the blocks come from an iterator.
     """
-    blocks = blocks_like(x, count, dropout)
+    blocks = blocks_like(x, count, dropout).train(dropout > 0)
     runs = _Runs(blocks)
     torch.default_generator.manual_seed(11)
     if x.is_cuda:

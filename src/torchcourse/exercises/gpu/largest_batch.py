@@ -14,7 +14,7 @@ from torchcourse.probes.sealed import sealed
 from torchcourse.probes.trainable_models import with_detail
 
 ERRORS: dict[str, Callable[[str], Exception]] = {
-    "RuntimeError": RuntimeError, "ValueError": ValueError, "KeyError": KeyError,
+    "RuntimeError": RuntimeError, "ValueError": ValueError, "KeyError": KeyError, "MemoryError": MemoryError,
 }  # fmt: skip
 MANY = 5000
 
@@ -44,7 +44,7 @@ def probe(answer: Watched, start: int, limit: int, capacity: int, error: str, br
     """Search with a device that runs out of memory above `capacity`, or breaks at a size with an error of its own."""
     device = Allocator(capacity, error, breaks_at)
     try:
-        seen: Observations = {"result": answer(sealed(device.run), start, limit)}
+        seen: Observations = {"result": answer(sealed(device.run), start=start, limit=limit)}
     except tuple(ERRORS.values()) as raised:  # type: ignore[misc]
         if "does not take this batch" not in str(raised):
             raise
@@ -88,6 +88,7 @@ def cases(draw: Draw) -> list[Case]:
         drawn("a model that is broken", 4, 64, 32, "RuntimeError", 0),
         drawn("a model that cannot take large batches", 1, 64, 64, "ValueError", 3),
         drawn("an error that speaks of memory", 2, 64, 64, "RuntimeError: two tensors share one memory location", 5),
+        drawn("an error about the host's memory", 2, 64, 64, "MemoryError", 7),
     ]
 
 

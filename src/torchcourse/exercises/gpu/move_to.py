@@ -37,6 +37,8 @@ def assembled(spec: Any) -> Any:
             return TUPLES[word](*(assembled(item) for item in inside))
         if word == "a module":
             return nn.Linear(inside, 1)
+        if word == "a leaf":
+            return inside.detach().requires_grad_()
         if word == "with history":
             return inside.detach().requires_grad_() * 2
         if word == "another thing":
@@ -108,7 +110,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a namedtuple", obj={"Batch": [x, mask]}, target="elsewhere", **like),
         case("a namedtuple in a list", obj=[{"Sample": [y, 3, "a word"]}, (x,)], target="elsewhere", **like),
         case("text, numbers and None", obj=words, target="elsewhere", **like),
-        case("a tensor that is part of a graph", obj=[{"with history": x}], target="elsewhere", **like),
+        case("tensors that gradients flow to", obj=[{"with history": x}, {"a leaf": x}], target="elsewhere", **like),
         case(
             "sets, bytes and the like",
             obj=[x, *({"another thing": name} for name in OTHERS)],

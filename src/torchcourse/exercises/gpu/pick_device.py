@@ -12,7 +12,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.fake_machines import MACHINES, pretending
 from torchcourse.probes.observe import kind, refusal
 
-BARE, BUILT_FOR_CPU, ONE, TWO, APPLE, INTEL = MACHINES
+BARE, BUILT_FOR_CPU, ONE, TWO, APPLE, INTEL, OTHER = MACHINES
 
 
 def probe(answer: Watched, machine: str, prefer: str | None, as_device: bool, refuses: bool) -> Observations:
@@ -43,6 +43,7 @@ def cases(draw: Draw) -> list[Case]:
         on(BUILT_FOR_CPU),
         on(ONE),
         on(APPLE),
+        on(OTHER),
         on(TWO, "cpu"),
         on(APPLE, "cpu"),
         on(TWO, "cuda:1"),
@@ -51,6 +52,7 @@ def cases(draw: Draw) -> list[Case]:
         on(BARE, "cuda", refuses=True),
         on(APPLE, "cuda", refuses=True),
         on(ONE, typo, refuses=True),
+        on(TWO, draw.pick(["hpu", "xla", "ipu"]), refuses=True),
         on(ONE, f"cuda:{far}", refuses=True),
     ]
 

@@ -11,7 +11,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.modules import build, ends_when_unusable
-from torchcourse.probes.observe import kept, look
+from torchcourse.probes.observe import kept, look, same
 
 
 @ends_when_unusable
@@ -27,9 +27,12 @@ def probe(answer: Watched, dim: int, max_len: int, x: Tensor) -> Observations:
     before = x.clone()
     with answer.watched():
         output = module(x)
+    seen |= {**look(output, x), **kept(x=(x, before))}
     leaf = before.clone().requires_grad_()
-    followed = getattr(module(leaf * 1), "requires_grad", False)
-    return {**seen, **look(output, x), **kept(x=(x, before)), "gradients reach x": bool(followed)}
+    again = module.eval()(leaf * 1)
+    alike = isinstance(again, Tensor) and isinstance(output, Tensor) and same(again.detach(), output)
+    seen["in eval mode"] = "the same result" if alike else "another result"
+    return {**seen, "gradients reach x": bool(getattr(again, "requires_grad", False))}
 
 
 def cases(draw: Draw) -> list[Case]:

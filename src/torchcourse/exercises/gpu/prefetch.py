@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchcourse import simulated
 from torchcourse.checking.probe import Watched
+from torchcourse.exercises.gpu.move_to import assembled
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import moved_to, where
@@ -64,21 +65,29 @@ def tensors_in(value: Any) -> list[Tensor]:
     return [tensor for item in inside for tensor in tensors_in(item)]
 
 
-def probe(answer: Watched, batches: list[Any], like: Tensor) -> Observations:
-    """Consume the batches, and note at each how many were taken from the loader and copied by then."""
-    shelf = Loader(moved_to(batches, torch.device("cpu")))
+def probe(answer: Watched, batches: list[Any], like: Tensor, sized: bool = True) -> Observations:
+    """Consume the batches, and note at each how many were taken from the loader and copied by then.
+
+    Args:
+        answer: what is called.
+        batches: the loader's batches; {"Batch": [...]} stands for a namedtuple.
+        like: a tensor on the device.
+        sized: whether the loader has a length; else it is a generator.
+    """
+    shelf = Loader([assembled(batch) for batch in moved_to(batches, torch.device("cpu"))])
     copies = Copies(like.device)
     handed: list[Any] = []
     taken: list[int] = []
     copied: list[int] = []
     with copies if like.is_cuda else answer.watched():
-        for batch in answer(shelf, like.device):
+        for batch in answer(shelf if sized else iter(shelf), like.device):
             taken.append(shelf.taken)
             copied.append(copies.count())
             handed.append(batch)
             if len(handed) > len(batches) + 2:
                 break
     places = sorted({where(tensor, like) for batch in handed for tensor in tensors_in(batch)})
+    handed = [{type(b).__name__: list(b)} if hasattr(b, "_fields") else b for b in handed]
     return {"batches": handed, "places": places, "taken": taken, "copied": copied}
 
 
@@ -117,8 +126,9 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("pairs", batches=pairs(n, 2), **like),
         case("a last batch that is smaller", batches=ragged, **like),
-        case("tensors", batches=[draw.normal(3) for _ in range(5)], **like),
+        case("tensors from a generator", batches=[draw.normal(3) for _ in range(5)], **like, sized=False),
         case("dicts", batches=dicts, **like),
+        case("namedtuples", batches=[{"Batch": [draw.normal(1), draw.flags(1)]} for _ in range(2)], **like),
         case("a single batch", batches=pairs(1, 3), **like),
         case("two batches", batches=pairs(2, 3), **like),
         case("an empty loader", batches=[], **like),

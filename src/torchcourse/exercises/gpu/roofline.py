@@ -32,7 +32,7 @@ def cases(draw: Draw) -> list[Case]:
         drawn("an addition, one twelfth operation a byte", 1 / 12, 0.875, flops=2.0**27),
         drawn("many operations a byte", above, 0.75),
         drawn("right at the ridge", 128.0, 0.25),
-        drawn("just below the ridge", 127.5, 0.625),
+        drawn("just below the ridge", 128 - 2.0**-6, 0.625),
         drawn("half of what the roof allows", below * 2, 0.5, flops=2.0**33),
     ]
 

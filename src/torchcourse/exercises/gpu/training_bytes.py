@@ -59,6 +59,7 @@ def cases(draw: Draw) -> list[Case]:
         drawn("bfloat16 and plain SGD", n, torch.bfloat16, "sgd", False),
         drawn("float64 and AdamW", n, torch.float64, "adamw"),
         drawn("an unknown optimizer", n, optimizer=unknown, refuses=True),
+        drawn("a name that is nearly known", n, optimizer="adam", refuses=True),
     ]
 
 

@@ -48,11 +48,14 @@ def averaged_states(draw: Draw, count: int, dtype: torch.dtype, size: float) -> 
 
 
 def cases(draw: Draw) -> list[Case]:
+    spoilt = averaged_states(draw, 3, torch.float32, 1.0)
+    spoilt[1]["bias"][2] = math.nan
     return [
         case("three files", states=averaged_states(draw, 3, torch.float32, 1.0)),
         case("one file", states=averaged_states(draw, 1, torch.float32, 1.0)),
         case("half precision, large numbers", rtol=2e-3, states=averaged_states(draw, 4, torch.float16, 3e4)),
         case("bfloat16, twelve files", rtol=8e-3, atol=8e-3, states=averaged_states(draw, 12, torch.bfloat16, 300.0)),
+        case("a NaN in one of three", states=spoilt),
         case("bfloat16, three files over and over", rtol=8e-3, atol=8e-3, times=32,
              states=averaged_states(draw, 3, torch.bfloat16, 300.0)),
     ]  # fmt: skip

@@ -12,10 +12,11 @@ from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
-from torchcourse.model.observations import Observations, raised
+from torchcourse.model.observations import Observations, Raised, raised
 from torchcourse.probes.crash_points import copy_folder, crash_states, in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.resumable_training import Training, equal_nested
+from torchcourse.probes.trainable_models import with_detail
 
 
 @in_a_folder
@@ -60,6 +61,7 @@ def probe(
 
     for which in ("latest", "best"):
         seen[which] = resumed(folder, which, False)
+    seen["the model alone"] = _model_alone(_keeper(answer, folder, keep), Training(0 * weight + 1, 2, extra))
     for label, places in left.items():
         seen[f"best, {label}"] = [resumed(place, "best", False) for place in places]
         seen[label] = [resumed(place, "latest", True) for place in places]  # last, because it writes there
@@ -103,6 +105,17 @@ def _resumed(
     return {**seen, "load returned": kind(found), **(_saves_again(keeper, run) if again else {})}
 
 
+def _model_alone(keeper: Any, run: Training) -> Raised | str:
+    """Describe whether the best model can be loaded without the other parts, as for using it."""
+    try:
+        keeper.load(keeper.best(), model=run.model)
+    except Unattempted:
+        raise
+    except Exception as error:
+        return with_detail("not loaded", f"{type(error).__name__}: {error}".splitlines()[0][:200])
+    return "loaded" if int(run.model.steps) else "not loaded"
+
+
 def _saves_again(keeper: Any, run: Training) -> Observations:
     """Describe whether a resumed run can save, and finds what it has saved."""
     run.step()
@@ -129,6 +142,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     losses = seen["losses"]
     for which in ("latest", "best"):
         tidy |= {f"{which}(): {what}": outcome for what, outcome in _resumption(seen[which], losses).items()}
+    tidy["the model alone"] = seen["the model alone"]
     for label in ("killed in a step", "killed in a save"):
         if label in seen:
             tidy[label] = sorted({_in_words(each, losses) for each in seen[label]})
@@ -191,7 +205,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
             name = f"{which}(): {what}"
             fields |= {f"{which}_{field}": seen[name]} if name in seen else {}
             fields |= {f"want_{which}_{field}": wanted[name]} if name in wanted else {}
-    lost = seen.get("latest(): not restored")
+    alone, lost = seen.get("the model alone"), seen.get("latest(): not restored")
+    fields |= {"alone": alone.message} if isinstance(alone, Raised) else {}
     fields |= {"lost": ", ".join(lost)} if lost else {}
     fields |= {"gone": seen.get("newest that are gone"), "older": seen.get("older ones still there")}
     for label, field in (("killed in a save", "killed"), ("best(), killed in a save", "killed_best")):

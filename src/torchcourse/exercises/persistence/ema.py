@@ -32,7 +32,7 @@ def held_tensors(value: object, depth: int = 5) -> Iterable[Tensor]:
 def probe(answer: Watched, which: str, width: int, decay: float, fills: list[float], x: Tensor) -> Observations:
     """Average a model through several updates, copy the average into another model, and see what the two share."""
     net = savable(which, width, fills[0], x.device)
-    average = answer(net, decay)
+    average = answer(net, decay=decay)
     for fill in fills[1:]:
         filled(net, fill)
         average.update(net)
@@ -40,12 +40,14 @@ def probe(answer: Watched, which: str, width: int, decay: float, fills: list[flo
     graph = any(tensor.grad_fn is not None for tensor in held_tensors(average))
     before, other = copy_of(net), savable(which, width, 0.95, x.device)
     held = {name: id(p) for name, p in other.named_parameters()}
+    places = {name: tensor.data_ptr() for name, tensor in other.state_dict().items()}
     average.copy_to(other)
     now = dict(other.named_parameters())
     seen: Observations = {
         "copied": values(other.state_dict()),
         "graph kept": graph or any(p.grad_fn is not None for p in now.values()),
         "parameters replaced": sorted(name for name, p in now.items() if held.get(name) != id(p)),
+        "memory exchanged": [n for n, t in other.state_dict().items() if t.data_ptr() != places[n]],
         "flags": all(p.requires_grad for p in now.values()),
         "they live": sorted({where(t, x) for t in other.state_dict().values()}),
         "model afterwards": untouched(net, before),
@@ -67,8 +69,12 @@ def cases(draw: Draw) -> list[Case]:
         case("weights tied", which="tied", decay=0.6, fills=[fill, fill + 0.2, fill + 0.4], **common),
         case("a parameter of one number", which="loose", decay=0.7, fills=[fill, fill + 0.3, fill + 0.5], **common),
         case("the decay is 0", which="mlp", decay=0.0, fills=[fill, fill + 0.2], **common),
+        case("small steps in bfloat16", which="bfloat16", decay=0.998, fills=[fill] + [fill + 0.6] * 20,
+             rtol=8e-3, atol=4e-3, **common),
+        case("small steps in float16", which="float16", decay=0.9998, fills=[fill] + [fill + 0.6] * 40,
+             rtol=5e-4, atol=1e-3, **common),
         case("in float64", which="double", decay=0.8, fills=[fill, fill + 0.2, fill + 0.5], **common),
-    ]
+    ]  # fmt: skip
 
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
@@ -87,6 +93,8 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
                     fields |= {"entry": entry, "value": pair[0], "want_value": pair[1]}
     replaced = seen.get("parameters replaced")
     fields |= {"replaced": replaced[0]} if replaced else {}
+    exchanged = seen.get("memory exchanged")
+    fields |= {"exchanged": exchanged[0]} if exchanged else {}
     return {name: value for name, value in fields.items() if value is not None}
 
 

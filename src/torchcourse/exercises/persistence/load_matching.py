@@ -16,11 +16,13 @@ from torchcourse.probes.savable_models import copy_of, filled, savable, values
 
 
 def probe(
-    answer: Watched, which: str, width: int, fill: float, drop: list[str], add: dict[str, Tensor], x: Tensor, cpu: bool
-) -> Observations:
+    answer: Watched, which: str, width: int, fill: float, drop: list[str], add: dict[str, Tensor], x: Tensor, cpu: bool,
+    half: bool = False,
+) -> Observations:  # fmt: skip
     """Load a state without the entries `drop` and with those of `add`, then train on and see what is shared."""
     net = savable(which, width, fill + 0.4, x.device)
     source = savable(which, width, fill, torch.device("cpu") if cpu else x.device)
+    source = source.half() if half else source
     state = {n: t for n, t in source.state_dict().items() if n not in drop} | add
     before = {name: tensor.detach().clone() for name, tensor in state.items()}
     held = {name: id(p) for name, p in net.named_parameters()}
@@ -53,6 +55,7 @@ def cases(draw: Draw) -> list[Case]:
         case("all of it fits", **common),
         case("another head", **{**common, "add": other_head}),
         case("names that the model does not have", **{**common, "add": {"head.weight": draw.normal(2, 3)}}),
+        case("a state in half precision", **common, half=True),
         case("some names are missing", **{**common, "drop": ["0.weight", "1.running_var"]}),
         case("a row where a table is wanted", **{**common, "add": {"3.weight": draw.normal(1, w + 1)}}),
         case("as many numbers in another shape", **{**common, "add": {"0.weight": draw.normal(w, w + 1)}}),
@@ -66,8 +69,11 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     fields |= {"want_loaded": wanted.get("loaded"), "want_skipped": wanted.get("skipped")}
     replaced = seen.get("parameters replaced")
     if isinstance(seen.get("weights"), dict) and isinstance(wanted.get("weights"), dict):
-        wrong = [n for n, t in wanted["weights"].items() if not equal_nested(seen["weights"].get(n), t)]
+        now = seen["weights"]
+        wrong = [n for n, t in wanted["weights"].items() if not equal_nested(now.get(n), t)]
         fields |= {"entry": wrong[0]} if wrong else {}
+        cast = [n for n, t in wanted["weights"].items() if isinstance(now.get(n), Tensor) and now[n].dtype != t.dtype]
+        fields |= {"cast": cast[0], "dtype": now[cast[0]].dtype} if cast else {}
     both = {"extra": (seen, wanted), "lost": (wanted, seen)}
     for field, (one, other) in both.items():
         names = [n for n in one.get("skipped") or [] if n not in (other.get("skipped") or [])]

@@ -31,6 +31,8 @@ def written(which: str, width: int, fill: float, problem: str, name: str) -> Pat
         del state[name]
     elif problem == "unexpected":
         state[name] = torch.ones(2)
+    elif problem == "shape":
+        state[name] = state[name].repeat(2, *[1] * (state[name].ndim - 1))
     elif problem == "code":
         state[name] = Copies()
     with tagged(NOWHERE) if problem == "elsewhere" else contextlib.nullcontext():
@@ -42,9 +44,11 @@ def written(which: str, width: int, fill: float, problem: str, name: str) -> Pat
 def probe(
     answer: Watched, which: str, width: int, fill: float, x: Tensor, problem: str, entry: str, given: bool, train: bool
 ) -> Observations:
-    """Load a file that may have a `problem`: an entry too few or too many, code, or a device that is not here."""
+    """Load a file that may have a `problem`: an entry too few, too many or of another shape, code, or a device that
+    is not here."""
     path = written(which, width, fill, problem, entry)
     net = savable(which, width, fill + 0.4, torch.device("cpu") if given else x.device).train(train)
+    before = len(list(net.parameters()))
     arguments = (net, path, str(x.device)) if given else (net, path)
     with baited() as was_run:
         try:
@@ -53,7 +57,7 @@ def probe(
             raise
         except Exception as error:
             return {**_not_loaded(error, problem, entry), "code in the file": was_run()}
-    if problem in ("missing", "unexpected", "code"):
+    if problem in ("missing", "unexpected", "shape", "code"):
         return {"refused": f"no exception but {kind(returned)}", "code in the file": was_run()}
     home = x.device if given else torch.device("cpu")
     places = {"the device asked for" if t.device == home else str(t.device) for t in net.state_dict().values()}
@@ -61,6 +65,7 @@ def probe(
         "returned": "the model" if returned is net else kind(returned),
         "weights": values(net.state_dict()),
         "they live on": sorted(places),
+        "tied weights": "as before" if len(list(net.parameters())) == before else "not tied any more",
         "mode": mode(net),
         "code in the file": was_run(),
     }
@@ -68,7 +73,7 @@ def probe(
 
 def _not_loaded(error: Exception, problem: str, entry: str) -> Observations:
     message = str(error)
-    if problem == "code":
+    if problem in ("code", "shape"):
         return {"refused": "with an exception"}
     if problem in ("missing", "unexpected"):
         named = "names it" if entry in message else "does not name it"
@@ -86,11 +91,12 @@ def cases(draw: Draw) -> list[Case]:
     }  # fmt: skip
     return [
         case("weights, in eval mode", **common),
-        case("weights, in training mode", **{**common, "train": True}),
+        case("weights tied, in training mode", **{**common, "which": "tied", "train": True}),
         case("no device given", **{**common, "given": False}),
         case(f"a file that was saved on {NOWHERE}", **{**common, "problem": "elsewhere"}),
         case("an entry is missing", **{**common, "problem": "missing", "entry": draw.pick(["0.bias", "3.weight"])}),
         case("one entry too many", **{**common, "problem": "unexpected", "entry": draw.pick(["head.bias", "4.scale"])}),
+        case("an entry of another shape", **{**common, "problem": "shape", "entry": draw.pick(["0.bias", "3.weight"])}),
         case("a file with code in it", **{**common, "problem": "code", "entry": "note"}),
     ]
 
@@ -100,6 +106,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     fields: dict[str, object] = {"entry": inputs["entry"], "refused": refused, "its_mode": seen.get("mode")}
     fields |= {"message": refused.message} if isinstance(refused, Raised) else {}
     fields |= {"code": seen.get("code in the file"), "lives": seen.get("they live on")}
+    fields |= {"tied": seen.get("tied weights")}
     if isinstance(seen.get("weights"), dict) and isinstance(wanted.get("weights"), dict):
         other = [n for n, t in wanted["weights"].items() if not equal_nested(seen["weights"].get(n), t)]
         fields |= {"unfilled": other[0]} if other else {}

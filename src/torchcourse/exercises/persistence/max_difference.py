@@ -50,6 +50,7 @@ def cases(draw: Draw) -> list[Case]:
     filled_holes[1][0, 1] = math.nan
     filled_holes[2] = filled_holes[2] + 0.25
     dark, bright = (draw.integers(low, low + 90, n, d, dtype=torch.uint8) for low in (0, 150))
+    large, hot = draw.integers(2**24, 2**30, n, d), draw.uniform(4e4, 6e4, n, d, dtype=torch.float16)
     column, flat = [draw.normal(n, 1)], [draw.normal(n)]
     same_column = [flat[0].view(n, 1)]
     return [
@@ -60,6 +61,8 @@ def cases(draw: Draw) -> list[Case]:
         case("a number where NaN should be", reference=holes, candidate=outs, refused=False),
         case("NaN on both sides", reference=holes, candidate=filled_holes, refused=False),
         case("bytes", reference=[dark], candidate=[bright], refused=False),
+        case("large integers, one apart", reference=[large], candidate=[large + 1], refused=False),
+        case("float16, far apart", reference=[hot], candidate=[-hot], refused=False),
         case("a column and a row", reference=column, candidate=flat, refused=True),
         case("the same numbers, one dimension more", reference=flat, candidate=same_column, refused=True),
         case("one output is too short", reference=outs, candidate=[*outs[:2], outs[2][:1]], refused=True),

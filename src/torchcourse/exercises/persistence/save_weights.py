@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.crash_points import after_possible_writes, contents, in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import copy_of, savable, untouched, values
@@ -33,6 +38,22 @@ def weights_in(path: Path) -> Observations:
     return {"weights-only loading": "works", "names": sorted(map(str, held)), "values": values(held), "on": devices}
 
 
+@contextlib.contextmanager
+def on_another_disk(folder: Path) -> Iterator[None]:
+    """Let no file be renamed in this block that comes from outside of `folder`, as if that were on another disk."""
+
+    def guarded(rename: Callable[..., None]) -> Callable[..., None]:
+        def renamed(source: Any, target: Any, **options: Any) -> None:
+            if not Path(os.fsdecode(source)).resolve().is_relative_to(folder.resolve()):
+                raise OSError(errno.EXDEV, "Invalid cross-device link", str(source), None, str(target))
+            rename(source, target, **options)
+
+        return renamed
+
+    with mock.patch.multiple(os, rename=guarded(os.rename), replace=guarded(os.replace)):
+        yield
+
+
 @in_a_folder
 def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like: Tensor) -> Observations:
     """Save over an older file, and look at the file at every moment in between."""
@@ -46,16 +67,21 @@ def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like:
         if (now := contents(path)) != held[-1]:
             held.append(now)
 
-    with after_possible_writes(look):
-        answer(net, path)
+    try:
+        with on_another_disk(Path()), after_possible_writes(look):
+            answer(net, path)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        return {"saving": Raised("OSError", str(error), "the draft is on another disk")}
     look()
     seen = weights_in(path)
-    if old:
-        between = [data for data in held if data not in (held[0], held[-1])]
-        state = "missing" if None in between else "neither the old nor the new one" if between else "always whole"
-        if not between and path.stat().st_ino == inode:  # one call may write it all, and be cut off in the middle
-            state = "the same file, written over"
-        seen["the file, from the first moment to the last"] = state
+    between = [data for data in held if data not in (held[0], held[-1])]
+    torn = "neither the old nor the new one" if old else "there only in part"
+    state = "missing" if None in between else torn if between else "always whole"
+    if old and not between and path.stat().st_ino == inode:  # one call may write it all, and be cut off in the middle
+        state = "the same file, written over"
+    seen["the file, from the first moment to the last"] = state
     moved = sorted({str(tensor.device) for tensor in net.state_dict().values() if tensor.device != like.device})
     after = f"moved to {moved[0]}" if moved else untouched(net, before)
     return {**seen, "model afterwards": after, "mode kept": net.training == flag}
@@ -80,6 +106,8 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
         "on": ", ".join(seen.get("on", [])),
         "file": seen.get("the file", "still holds what it held before"),
     }
+    if isinstance(seen.get("saving"), Raised):
+        fields["saving"] = seen["saving"].message.split(":")[0]
     if "names" in seen and "names" in wanted:
         fields["names"] = seen["names"]
         fields["missing"] = [name for name in wanted["names"] if name not in seen["names"]]

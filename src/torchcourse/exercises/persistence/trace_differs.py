@@ -82,13 +82,18 @@ def adds_a_little(x: Tensor) -> Tensor:
     return x + 0
 
 
+def takes_logarithms(x: Tensor) -> Tensor:
+    return x.log() + x.shape[1]
+
+
 FAILS = "rows that Python counts"
 FUNCTIONS = {
     "a branch on the sum": sign_decides, "a branch on the length": length_decides, "a loop over the rows": adds_rows,
     "no branch": no_branch, "branches that agree": branch_alike,
     "a choice in plain Python": picks_larger, "a factor made of the width": scales_by_width,
     "a branch that swaps two columns": swaps_columns, "a branch that doubles a column": doubles_a_column,
-    FAILS: counts_rows_in_python, "a branch that keeps a row": keeps_a_row,
+    "logarithms, some of them NaN": takes_logarithms, FAILS: counts_rows_in_python,
+    "a branch that keeps a row": keeps_a_row,
     "a branch that adds a twenty-thousandth": adds_a_little,
 }  # fmt: skip
 
@@ -141,6 +146,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a choice by sorting", function="a choice in plain Python", example=high + 2, other=low - 2),
         case("nothing but rounding", function="a factor made of the width", example=draw.uniform(0.1, 2.0, 2, 6),
              other=draw.uniform(0.1, 2.0, 4, 6)),
+        case("NaN on both sides", function="logarithms, some of them NaN", example=high, other=high - high.mean()),
         case("two columns swapped", function="a branch that swaps two columns", example=high, other=low),
         case("one column doubled", function="a branch that doubles a column", example=high, other=low),
         case("a trace that fails on a longer input", function=FAILS, example=high, other=more),

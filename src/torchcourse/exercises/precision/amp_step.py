@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -20,9 +20,11 @@ def probe(
     """Make a step on each batch, with a model and a scaler that note what happens to them in which order."""
     device = xs[0].device
     task = RecordingTask(weights, LOSSES[loss], device)
-    optimizer = torch.optim.SGD(task.model.parameters(), lr=0.1)
+    weight, *others = task.model.parameters()
+    other = nn.Parameter(torch.ones(2, device=device))  # not the model's, as if the loss had it
+    optimizer = torch.optim.SGD([{"params": [weight]}, {"params": others}, {"params": [other]}], lr=0.1)
     scaler = RecordingScaler(task, device=device.type, init_scale=scale, **options)
-    for parameter in task.model.parameters():
+    for parameter in (weight, *others, other):
         parameter.grad = torch.full_like(parameter, stale) if stale else None
     more: dict[str, Any] = {} if max_norm is None else {"max_norm": max_norm}
     losses, scales, orders = list[Any](), list[float](), list[str]()
@@ -40,7 +42,7 @@ def probe(
         "order": orders[0],
         "scale after each step": scales,
         "returned": losses,
-        "parameters afterwards": flat(task.model.parameters()),
+        "parameters afterwards": flat((weight, *others, other)),
     }
 
 
@@ -61,6 +63,7 @@ def cases(draw: Draw) -> list[Case]:
         case("two steps in bfloat16", **near, **task([n, n], "mean squared error", growth_interval=2)),
         case("gradients left over from before", **near, **task([n], "cross entropy", stale=512.0, growth_interval=1)),
         case("gradients that are clipped", **near, **task([n], "mean squared error", max_norm=0.5)),
+        case("gradients that are clipped to 0", **near, **task([n], "mean squared error", max_norm=0.0)),
         case("an overflow, then a step", **near, **task([n, n], "mean squared error", torch.float16, **overflow)),
         case("an overflow while clipping", **near,
              **task([n, n], "mean squared error", torch.float16, max_norm=0.5, **overflow)),

@@ -19,8 +19,8 @@ from torchcourse.probes.observe import kind
 class _Gpus:
     """GPUs of given compute capabilities, with the functions by which `torch.cuda` describes them."""
 
-    def __init__(self, chips: list[list[int]]) -> None:
-        self.chips, self.now = [(major, minor) for major, minor in chips], 0
+    def __init__(self, chips: list[list[int]], now: int) -> None:
+        self.chips, self.now = [(major, minor) for major, minor in chips], now
 
     def of(self, device: Any = None) -> tuple[int, int]:
         index = device if isinstance(device, int) or device is None else torch.device(device).index
@@ -56,9 +56,9 @@ class _Gpus:
         )  # fmt: skip
 
 
-def probe(answer: Watched, device: str, chips: list[list[int]]) -> dict[str, Any]:
-    """Ask for the dtype on a machine with pretended GPUs of these compute capabilities."""
-    with _Gpus(chips).in_place():
+def probe(answer: Watched, device: str, chips: list[list[int]], current: int = 0) -> dict[str, Any]:
+    """Ask for the dtype on a machine with pretended GPUs of these compute capabilities; one is the current device."""
+    with _Gpus(chips, current).in_place():
         dtype = answer(torch.device(device))
     return {"returned": dtype if isinstance(dtype, torch.dtype) else kind(dtype)}
 
@@ -74,12 +74,14 @@ def cases(draw: Draw) -> list[Case]:
         case("compute capability 12.0", device="cuda", chips=[[12, 0]]),
         case("compute capability 6.1", device="cuda:0", chips=[[6, 1]]),
         case("the second of two, an older one", device="cuda:1", chips=[[8, 6], [7, draw.pick([0, 5])]]),
+        case("two, the second is the current device", device="cuda", chips=[[7, 5], [8, draw.pick([0, 6])]], current=1),
         case("the second of two, a newer one", device="cuda:1", chips=[[7, 5], [draw.pick([8, 9]), 0]]),
     ]
 
 
 def quotes(inputs: Observations, _seen: Observations, _wanted: Observations) -> dict[str, object]:
-    index = torch.device(inputs["device"]).index or 0
+    index = torch.device(inputs["device"]).index
+    index = inputs.get("current", 0) if index is None else index
     chip = inputs["chips"][index] if inputs["device"] != "cpu" else None
     return {"chip": f", with compute capability {chip[0]}.{chip[1]}" if chip else ""}
 

@@ -29,6 +29,8 @@ def _hooks_afterwards(before: int, after: int) -> str:
 def probe(answer: Watched, model: str, width: int, x: Tensor, dtype: torch.dtype, hooked: bool) -> dict[str, Any]:
     """Report on a model, and see which hooks are left and whether autocast is still on."""
     built = report_model(model, width).to(x.device).eval()
+    runs = list[str]()
+    built.register_forward_pre_hook(lambda *_: runs.append("a run"))
     if hooked:
         next(m for m in built.modules() if not any(m.children())).register_forward_hook(lambda *_: None)
     before, everywhere = _hooks(built), nn.modules.module._global_forward_hooks
@@ -42,6 +44,7 @@ def probe(answer: Watched, model: str, width: int, x: Tensor, dtype: torch.dtype
         if model != "breaking":
             raise
         seen = {"report": "the model's own error came through"}
+    seen["model(x) ran"] = "once" if len(runs) == 1 else f"{len(runs)} times"
     seen["hooks afterwards"] = _hooks_afterwards(before, _hooks(built))
     seen["autocast afterwards"] = "on" if torch.is_autocast_enabled(x.device.type) else "off"
     for left in set(everywhere) - known:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -20,7 +21,11 @@ def probe(answer: Watched, x: float, dtype: torch.dtype) -> dict[str, Any]:
     fields = answer(x, dtype)
     if not isinstance(fields, tuple | list) or len(fields) != 3:
         return {"returned": kind(fields)}
-    return {name: int(f) if isinstance(f, int) else _number(f) for name, f in zip(FIELDS, fields, strict=True)}
+    seen = {name: int(f) if isinstance(f, int) else _number(f) for name, f in zip(FIELDS, fields, strict=True)}
+    if math.isnan(x):  # any sign, and any mantissa but 0, make it one
+        del seen["sign"]
+        seen["mantissa"] = "not 0" if isinstance(seen["mantissa"], int) and seen["mantissa"] else seen["mantissa"]
+    return seen
 
 
 def _number(value: object) -> object:
@@ -42,6 +47,7 @@ def cases(draw: Draw) -> list[Case]:
         case("minus zero, in bfloat16", x=-0.0, dtype=torch.bfloat16),
         case("a subnormal number of float16", x=-3 * 2.0**-24, dtype=torch.float16),
         case("too large for float16", x=70000.0, dtype=torch.float16),
+        case("NaN, in bfloat16", x=math.nan, dtype=torch.bfloat16),
         case("half way, to the even neighbour", x=1 + 2.0**-8, dtype=torch.bfloat16),
         case("rounded up to the next power of two", x=1.9999, dtype=torch.float16),
     ]
@@ -50,8 +56,8 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     return {
         "number": repr(inputs["x"]),
-        "fields": str(tuple(seen.get(name, "?") for name in FIELDS)),
-        "right": str(tuple(wanted.get(name, "?") for name in FIELDS)),
+        "fields": f"({', '.join(str(seen.get(name, 'any')) for name in FIELDS)})",
+        "right": f"({', '.join(str(wanted.get(name, 'any')) for name in FIELDS)})",
     }
 
 

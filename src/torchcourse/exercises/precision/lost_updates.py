@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -24,14 +25,14 @@ def probe(answer: Watched, w: Tensor, update: Tensor, dtype: torch.dtype) -> dic
 def cases(draw: Draw) -> list[Case]:
     n = draw.size(12, 16)
     spread = steps_of(draw, n) * 2.0 ** -draw.integers(3, 16, n, dtype=torch.float32)
-    below = torch.tensor([2.0**-26, -(2.0**-30), 1e-9, 0.0, 2.0**-12, 1.0])
+    below = torch.tensor([2.0**-26, -(2.0**-30), 1e-9, 0.0, 2.0**-12, 1.0, 1.0])
     return [
         case("bfloat16", w=draw.uniform(1, 2, n), update=spread, dtype=torch.bfloat16),
         case("float16", w=draw.uniform(-2, -1, n), update=spread, dtype=torch.float16),
         case("float32 loses little", w=draw.uniform(1, 2, n), update=spread * 2.0**-10, dtype=torch.float32),
         case("some updates are zero", w=draw.normal(2, 6), update=draw.flags(2, 6) * 2.0**-14, dtype=torch.bfloat16),
-        case("updates that underflow", w=torch.tensor([0.0, 1.0, 0.5, 2.0, 0.25, 0.0]),
-             update=below, dtype=torch.float16),
+        case("updates that underflow, and a weight of inf",
+             w=torch.tensor([0.0, 1.0, 0.5, 2.0, 0.25, 0.0, math.inf]), update=below, dtype=torch.float16),
         case("weights of many sizes", w=steps_of(draw, 14) * 2.0 ** torch.arange(-7.0, 7.0),
              update=torch.full((14,), 2.0**-7), dtype=torch.bfloat16),
         case("weights that lie between two numbers", w=1 + 2.0**-8 * torch.tensor([0.25, 0.375, 0.5625, 0.75]),

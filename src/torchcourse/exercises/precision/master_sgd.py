@@ -16,6 +16,10 @@ def _copies(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) ->
     """Describe whether the optimizer's state holds a float32 copy of each parameter that was trained."""
     state = optimizer.state_dict()["state"]
     found = [_held(state.get(i, {}), p) for i, p in enumerate(parameters) if p.grad is not None]
+    places = {p.data_ptr() for p in parameters}
+    held = [t for each in state.values() if isinstance(each, dict) for t in each.values() if isinstance(t, Tensor)]
+    if any(t.numel() and t.data_ptr() in places for t in held):
+        return "the parameters themselves"
     if all(torch.float32 in dtypes for dtypes in found):
         return "one for each parameter that was trained"
     others = [str(dtype).removeprefix("torch.") for dtypes in found for dtype in dtypes if dtype != torch.float32]
@@ -99,6 +103,7 @@ def cases(draw: Draw) -> list[Case]:
         case("lr lowered on the way", **close, **task(torch.bfloat16, 3e-3, 20, slower_at=10)),
         case("the copies, to five digits", rtol=1e-5, atol=1e-6, **task(torch.bfloat16, 0.013, 9), closely=True),
         case("a single large step", **close, **task(torch.bfloat16, 0.5, 1)),
+        case("float32 as it is", rtol=1e-4, atol=1e-5, **task(torch.float32, 0.25, 3)),
     ]
 
 

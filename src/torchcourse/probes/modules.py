@@ -18,8 +18,9 @@ from torchcourse.probes.observe import kind, same
 
 __all__ = [
     "Unusable", "affine_weights", "attempted", "build", "called", "count_ineffective_weights", "ends_when_unusable",
-    "fill_in_order", "gradients", "inventory", "inventory_of", "load", "named_shapes", "own_parameters",
-    "quotes_registered", "quoting", "ramp", "sameness", "spread", "unset_memory_is_nan", "without_none",
+    "fill_in_order", "gradients", "in_other_modes", "inventory", "inventory_of", "load", "named_shapes",
+    "own_parameters", "quotes_registered", "quoting", "ramp", "sameness", "spread", "unset_memory_is_nan",
+    "without_none",
 ]  # fmt: skip
 
 NOT_INITIALISED = "Module.__init__() was not called"
@@ -184,6 +185,32 @@ def attempted(call: Callable[[], Any]) -> Any:
 def called(answer: Watched, module: Any, x: Tensor) -> Any:
     """Return the module's output for x; its torch calls count as the answer's."""
     return answer.run(module, x)
+
+
+def in_other_modes(module: nn.Module, run: Callable[[], object], output: object) -> Observations:
+    """Observe whether `run`, which calls a module, gives the same as in training mode in two others.
+
+    Args:
+        module: in training mode, also afterwards.
+        output: what `run` gave in training mode.
+    """
+    module.eval()
+    judged = run()
+    with torch.no_grad():
+        bare = run()
+    module.train()
+    return {
+        "result in evaluation mode": _alike(judged, output, with_graph=True),
+        "result in evaluation mode, under no_grad": _alike(bare, output, with_graph=False),
+    }
+
+
+def _alike(one: object, other: object, with_graph: bool) -> str:
+    if not (isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape):
+        return kind(one)
+    if not torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True):
+        return "another than in training mode"
+    return "without a graph" if with_graph and other.requires_grad > one.requires_grad else "as in training mode"
 
 
 def own_parameters(answer: Watched, module: Any, names: Iterable[str]) -> dict[str, Any]:

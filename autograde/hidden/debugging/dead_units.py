@@ -95,7 +95,7 @@ def counting(**methods: Any) -> Callable[..., Any]:
     return program
 
 
-def only_of(kind: type) -> Callable[..., Any]:
+def only_of(kind: Any) -> Callable[..., Any]:
     """Return a method that takes x out of pairs of this kind alone."""
     return lambda self, batch: batch[0] if isinstance(batch, kind) else batch
 

@@ -147,8 +147,8 @@ def left_hooks(count: int) -> Any:
 
 def random_states() -> tuple[object, ...]:
     """Return the random states of torch, Python and NumPy, to be compared."""
-    words, place = np.random.get_state()[1:3]
-    return torch.get_rng_state().numpy().tobytes(), random.getstate(), words.tobytes(), place
+    numpys = np.random.get_state(legacy=False)["state"]
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), numpys["key"].tobytes(), numpys["pos"]
 
 
 class Snapshot:

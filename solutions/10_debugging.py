@@ -899,12 +899,12 @@ print(p.item())
 # %% [markdown]
 # ### Exercise: guarded_step
 #
-# Write `guarded_step(model, batch, loss_fn, optimizer, max_norm)`: clear old gradients, run forward and backward on a
-# batch `(x, y)`, even if the loss is not finite, and clip the gradients to `max_norm`. Step only if the loss and the
-# gradient norm are finite. Return a dict: `loss` and `grad_norm`, the norm over `model.parameters()` before clipping,
-# as numbers, and `stepped`. When the step is skipped, parameters and optimizer state are as before, and the gradients
-# are cleared: `None` or zero. The running statistics of a batch norm are not undone: the forward has already moved
-# them. The mode is the caller's.
+# Write `guarded_step(model, batch, loss_fn, optimizer, max_norm)`: clear the optimizer's gradients, run forward and
+# backward on a batch `(x, y)`, even if the loss is not finite, and clip the gradients to `max_norm`. Step only if the
+# loss and the gradient norm are finite. Return a dict: `loss` and `grad_norm`, the norm over `model.parameters()`
+# before clipping, as numbers, and `stepped`. When the step is skipped, parameters and optimizer state are as before,
+# and the gradients are cleared: `None` or zero. The running statistics of a batch norm are not undone: the forward has
+# already moved them. The mode is the caller's.
 #
 # ```
 # guarded_step(model, batch, F.mse_loss, optimizer, 1.0)    # {'loss': nan, 'grad_norm': nan, 'stepped': False}
@@ -1135,8 +1135,9 @@ def first_divergence(reference, candidate, x, atol: float) -> str | None:
         return outputs
 
     def agree(a, b):
+        dtype = torch.promote_types(a.dtype, b.dtype)
         return a.shape == b.shape and torch.allclose(
-            a, b, rtol=0, atol=atol, equal_nan=True
+            a.to(dtype), b.to(dtype), rtol=0, atol=atol, equal_nan=True
         )
 
     ours, theirs = record(reference), record(candidate)

@@ -198,7 +198,7 @@ def more_cases(draw: Draw) -> list[Case]:
     b, t = draw.size(1, 4), draw.size(2, 7)
     return [
         case("drawn", real=draw.flags(b, t), options={}),
-        case("drawn, causal", real=draw.flags(b, t, share=0.7), options={"causal": True}),
+        case("drawn, causal", real=draw.flags(b, draw.size(40, 70), share=0.7), options={"causal": True}),
         case("a transposed mask", real=draw.flags(t, b).T, options={"causal": True}),
         masked("no sequence", [], t, causal=True),
     ]

@@ -109,7 +109,7 @@ class Buffer:
 def one_buffer_for_all(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
     if cache is None:
         b, h, _, d = k.shape
-        cache = Buffer(k.new_zeros(b, h, 64, d), v.new_zeros(b, h, 64, d), 0)
+        cache = Buffer(k.new_zeros(b, h, 256, d), v.new_zeros(b, h, 256, d), 0)
     taken = cache.taken + k.shape[2]
     cache.k[:, :, cache.taken : taken] = k
     cache.v[:, :, cache.taken : taken] = v
@@ -198,6 +198,12 @@ def mask_on_the_cpu(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answe
     return scores.masked_fill(~mask, -torch.inf).softmax(-1) @ v, (k, v)
 
 
+def without_the_largest(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
+    k, v = join(k, v, cache)
+    sizes = (q @ k.mT / q.shape[-1] ** 0.5).exp() * triangle(q, k)
+    return torch.matmul(sizes / sizes.sum(-1, keepdim=True), v), (k, v)
+
+
 def in_float32(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
     all_k, all_v = join(k, v, cache)
     out = attend(q.float(), all_k.float(), all_v.float(), triangle(q, all_k))
@@ -251,6 +257,8 @@ MISTAKES = [
     Mistake("mask-inverted", mask_inverted, IS + "True in SDPA's mask means may attend.", "Attention, and its masks"),
     Mistake("output-only", output_only, "The call returned {got}, and `(out, cache)` is wanted, since the next call "
             "needs the cache.", CACHE),
+    Mistake("exponential-overflows", without_the_largest, IS + "the exponential of a large score is infinite. "
+            "`softmax` takes the largest one off first.", "Attention, and its masks"),
     Mistake("computes-in-float32", in_float32, ROUNDED, CACHE),
     Mistake("made-on-cpu", mask_on_the_cpu, MIXED, CACHE),
 ]  # fmt: skip
@@ -260,7 +268,7 @@ def more_cases(draw: Draw) -> list[Case]:
     drawn = [draw.size(1, 3) for _ in range(draw.size(2, 5))]
     return [
         split_case(draw, "a drawn split", drawn),
-        split_case(draw, "another drawn split", [draw.size(1, 6), draw.size(1, 6)]),
+        split_case(draw, "another drawn split", [draw.size(60, 90), draw.size(5, 20)]),
         split_case(draw, "a single token", [1]),
         split_case(draw, "a drawn split in float64", drawn[::-1], torch.float64),
     ]

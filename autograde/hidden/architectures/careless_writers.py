@@ -36,6 +36,18 @@ class LastEight(Writer):
         return super().read(model, ids[:, -8:])
 
 
+class LastFortyEight(Writer):
+    def read(self, model: Any, ids: Tensor) -> Tensor:
+        return super().read(model, ids[:, -48:])
+
+
+class AsksTheFirstParameter(Writer):
+    """Takes the device from the model."""
+
+    def read(self, model: Any, ids: Tensor) -> Tensor:
+        return super().read(model, ids.to(next(model.parameters()).device))
+
+
 class CopiesTheGenerator(Writer):
     def write(self, model: Any, ids: Tensor, max_new: int, eos: int | None, **options: Any) -> Tensor:
         given = options["generator"]

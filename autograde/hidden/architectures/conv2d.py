@@ -333,12 +333,13 @@ def more_cases(draw: Draw) -> list[Case]:
     n, c, o = draw.size(1, 3), draw.size(1, 4), draw.size(1, 4)
     kh, kw, h, w = draw.size(1, 3), draw.size(1, 4), draw.size(5, 9), draw.size(5, 9)
     loose: dict[str, Any] = {"rtol": 1e-3, "atol": 1e-3}
-    last = draw.normal(n, c, h, w).to(memory_format=torch.channels_last)
+    last = draw.normal(1, c, draw.size(22, 30), draw.size(22, 30)).to(memory_format=torch.channels_last)
     half = torch.bfloat16
     return [
         case("drawn sizes", **loose, x=draw.normal(n, c, h, w), weight=draw.normal(o, c, kh, kw), bias=draw.normal(o),
              options={"stride": (draw.size(1, 3), draw.size(1, 3)), "padding": (draw.size(0, 2), draw.size(0, 2))}),
-        case("channels last", **loose, x=last, weight=draw.normal(o, c, 3, 3), bias=None, options={"padding": (0, 1)}),
+        case("a larger image, channels last", **loose, x=last, weight=draw.normal(o, c, 3, 3), bias=None,
+             options={"padding": (0, 1)}),
         case("a transposed image", **loose, x=draw.normal(n, c, w, h).mT, weight=draw.normal(o, c, 2, 2), bias=None,
              options={"stride": 3}),
         case("a kernel as large as the image", **loose, x=draw.normal(n, c, 4, 5), weight=draw.normal(o, c, 4, 5),

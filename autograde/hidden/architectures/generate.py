@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from autograde.hidden.architectures.careless_writers import (
+    AsksTheFirstParameter,
     CopiesTheGenerator,
     EndsIfGreedy,
     FreezesTheModel,
     LastEight,
+    LastFortyEight,
     OneNoiseForAllSteps,
     SwitchesGradOff,
 )
@@ -148,6 +150,11 @@ MISTAKES = [
             "{want} are wanted: to build no graph, use `no_grad`; the flags are the caller's.", WRITES),
     Mistake("feeds-last-eight-only", LastEight(), TEXT + "the model was shown only the end of the text, and it reads "
             "all of it.", WRITES),
+    Mistake("feeds-the-end-only", LastFortyEight(), 'In the case "{case}" the token at {at} is {got_at} and should '
+            "be {want_at}: the model was shown only the end of a long text. If it can read no more, it cuts by itself.",
+            WRITES),
+    Mistake("device-of-the-first-parameter", AsksTheFirstParameter(), 'In the case "{case}" the call raised {error}: '
+            "a model may have no parameters; the device is that of `ids`.", WRITES),
     Mistake("generator-copied", CopiesTheGenerator(), 'In the case "{case}" a second call with the same generator went '
             "on {got}: a copy of it was drawn from, and the generator itself stayed where it was.", WRITES),
     Mistake("same-noise-for-every-token", OneNoiseForAllSteps(), 'In the case "{case}" the share of {what} is {got} '

@@ -264,10 +264,10 @@ MISTAKES = [
 
 def more_cases(draw: Draw) -> list[Case]:
     g, share = draw.size(2, 4), draw.size(2, 4)
-    t, d = draw.size(2, 5), draw.size(2, 6)
+    t, d = draw.size(16, 40), draw.size(2, 6)
     split = draw.normal(2, t, g * share * d).view(2, t, g * share, d).transpose(1, 2)
     return [
-        grouped(draw, "drawn sizes", g * share, g, t, draw.size(2, 7), b=draw.size(1, 3)),
+        grouped(draw, "drawn sizes", g * share, g, t, draw.size(70, 120), b=draw.size(1, 3)),
         case("heads split from one tensor", rtol=1e-3, q=split, k=draw.normal(2, g, t, d), v=draw.normal(2, g, t, d)),
         grouped(draw, "an empty batch", 4, 2, t, t, b=0),
     ]

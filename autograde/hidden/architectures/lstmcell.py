@@ -125,6 +125,16 @@ class NewIsNotSquashed(Cell):
         return i.sigmoid(), f.sigmoid(), g, o.sigmoid()
 
 
+def sigmoid_by_hand(t: Tensor) -> Tensor:
+    return 1 / (1 + torch.exp(-t))
+
+
+class SigmoidByHand(Cell):
+    def gates(self, sums: Tensor) -> tuple[Tensor, ...]:
+        i, f, g, o = sums.chunk(4, -1)
+        return sigmoid_by_hand(i), sigmoid_by_hand(f), g.tanh(), sigmoid_by_hand(o)
+
+
 class ForgetBiasOfOne(Cell):
     def gates(self, sums: Tensor) -> tuple[Tensor, ...]:
         i, f, g, o = sums.chunk(4, -1)
@@ -250,6 +260,8 @@ MISTAKES = [
             "and `(h, c)` is wanted. The form `output, (h, c)` is that of nn.LSTM, not of a cell.", RECURRENT),
     Mistake("sigmoid-for-all", SigmoidForAll, AT + "what is new, g, goes through tanh and may be negative.", RECURRENT),
     Mistake("new-not-squashed", NewIsNotSquashed, AT + "what is new, g, goes through a tanh.", RECURRENT),
+    Mistake("sigmoid-by-hand", SigmoidByHand, IS + "`1 / (1 + exp(-x))` has the right value where the exponential is "
+            "infinite, and a gradient of NaN; `torch.sigmoid` has a right one.", RECURRENT),
     Mistake("forget-bias-of-one", ForgetBiasOfOne, AT + "nothing is added to the forget gate here; a start at one "
             "would be a matter of the bias.", RECURRENT),
     Mistake("gates-coupled", Coupled, AT + "in an LSTM, how much gets in is decided by i, not by 1 - f.", RECURRENT),

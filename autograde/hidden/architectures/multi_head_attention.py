@@ -123,6 +123,16 @@ class ZeroForForbidden(Attention):
         return scores * mask
 
 
+class NotLowEnough(Attention):
+    def masked(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return scores.masked_fill(~mask, -1e4)
+
+
+class HeadsForBatch(Attention):
+    def masked(self, scores: Tensor, mask: Tensor) -> Tensor:
+        return super().masked(scores, mask[:, None] if mask.ndim == 3 else mask)
+
+
 class Inverted(Attention):
     def masked(self, scores: Tensor, mask: Tensor) -> Tensor:
         return scores.masked_fill(mask, torch.finfo(scores.dtype).min)
@@ -280,6 +290,10 @@ MISTAKES = [
             "ones have to be very negative.", MASKS),
     Mistake("forbidden-scores-zero", AddsTheMask, AT + "a bool mask that is added changes a score by 0 or 1; forbidden "
             "ones have to be very negative.", MASKS),
+    Mistake("forbidden-not-low-enough", NotLowEnough, AT + "allowed scores may lie below a number such as -10 000, "
+            "and then what is forbidden wins. Minus infinity, or the lowest number of the dtype, is below all.", MASKS),
+    Mistake("heads-taken-for-the-batch", HeadsForBatch, AT + "a mask of three dimensions broadcasts to (b, heads, t, "
+            "t) from the right, so it is (heads, t, t).", MASKS),
     Mistake("mask-inverted", Inverted, AT + "here True means may attend.", MASKS),
     Mistake("mask-inverted", InvertedEmptyAll, AT + "here True means may attend.", MASKS),
     Mistake("mask-inverted", InvertedEmptyZero, AT + "here True means may attend.", MASKS),

@@ -302,6 +302,9 @@ MISTAKES = [
             "all classes are wanted; `argmax` also has no gradient.", SKIPS),
     Mistake("softmax-at-the-end", override(UNet, end=lambda self, y: y.softmax(1)), "After the last layer "
             "there is {ending} where nothing is wanted: losses take plain scores.", SKIPS),
+    Mistake("softmax-at-the-end", override(UNet, end=lambda self, y: y if self.training else y.softmax(1)), "After the "
+            "last layer there is {judged} in evaluation mode, where nothing is wanted: scores are wanted there too.",
+            SKIPS),
     Mistake("relu-at-the-end", override(UNet, end=lambda self, y: (y - y.mean()).relu()), "After the last layer there "
             "is {ending} where nothing is wanted: scores may be negative.", SKIPS),
     Mistake("channels-for-classes", ChannelsForClasses, SHAPE + "the last convolution makes one channel for each "

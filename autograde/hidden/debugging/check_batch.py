@@ -141,9 +141,34 @@ def skips_the_run_of_a_faulty_x(model: Any, batch: Any, num_classes: int) -> lis
     return [name for name in faults if not (faulty and name == "output-shape")]
 
 
-def again_but_runtime_errors(_self: Any, error: Exception) -> None:
-    if not isinstance(error, RuntimeError):
-        raise error
+def again_but(*known: type[Exception]) -> Callable[..., None]:
+    """Return a method that handles these exceptions alone."""
+
+    def failed(_self: Any, error: Exception) -> None:
+        if not isinstance(error, known):
+            raise error
+
+    return failed
+
+
+class TakesATensorForGranted(CheckBatch):
+    """Asks for the shape of the output after the `try`."""
+
+    def shape(self, model: Any, x: Tensor) -> Any:
+        modes, state = self.before(model), torch.get_rng_state()
+        try:
+            with torch.no_grad():
+                output = model(x)
+        except Exception:
+            return None
+        finally:
+            self.after(model, modes)
+            self.random(state)
+        return output.shape
+
+
+def by_the_smallest_and_largest(_self: Any, y: Tensor, classes: int) -> bool:
+    return not (y.min() >= 0 and y.max() < classes)
 
 
 def all_but_minus_100(_self: Any, y: Tensor, classes: int) -> bool:
@@ -185,8 +210,14 @@ MISTAKES = [
     Mistake("lets-minus-100-pass", checking(out_of_range=all_but_minus_100), MISSED + "`F.cross_entropy` leaves out "
             "labels of -100 where that is meant; here every label is to lie in [0, num_classes).", DOOR),
     Mistake("raises-instead-of-reporting", checking(failed=again), RAISED, DOOR),
-    Mistake("catches-runtime-errors-alone", checking(failed=again_but_runtime_errors), RAISED + " A model may raise "
+    Mistake("catches-runtime-errors-alone", checking(failed=again_but(RuntimeError)), RAISED + " A model may raise "
             "any exception, not only a RuntimeError.", DOOR),
+    Mistake("catches-some-exceptions-only", checking(failed=again_but(RuntimeError, ValueError)), RAISED + " A model "
+            "may raise any exception: an embedding raises this one, where an index is too large.", DOOR),
+    Mistake("output-taken-for-a-tensor", TakesATensorForGranted(), RAISED + " A model may put out a tuple or a dict, "
+            "and that is no output of shape (n, num_classes) either.", DOOR),
+    Mistake("smallest-and-largest-label", checking(out_of_range=by_the_smallest_and_largest), RAISED + " Without "
+            "labels there is neither a smallest nor a largest one; `all()` of no answers is True.", DOOR),
     Mistake("raises-instead-of-reporting", compares_with_the_loss, RAISED, DOOR),
     Mistake("leaves-eval-mode", checking(after=restores_nothing), LOST_MODE, TRACES),
     Mistake("leaves-train-mode", checking(after=restores_training), LOST_MODE, TRACES),
@@ -297,7 +328,7 @@ def check_by_questions(model: Any, batch: Any, num_classes: int) -> list[str]:
         try:
             if questions[name]():
                 faults.append(name)
-        except (RuntimeError, IndexError, ValueError):
+        except Exception:
             faults.append(name)
     return faults
 

@@ -95,6 +95,11 @@ def counting(**methods: Any) -> Callable[..., Any]:
     return program
 
 
+def only_of(kind: Any) -> Callable[..., Any]:
+    """Return a method that takes x out of pairs of this kind alone."""
+    return lambda self, batch: batch[0] if isinstance(batch, kind) else batch
+
+
 def of_batches(seen: list[Tensor]) -> Any:
     return sum(DeadUnits().share([fired]) for fired in seen) / len(seen)
 
@@ -197,6 +202,9 @@ MISTAKES = [
             "unit of its own; the units are the last dimension.", DEAD),
     Mistake("units-in-the-wrong-dimension", counting(rows=of_dimension_one), SHARE + "dimension 1 was taken for the "
             "units; they are the last one, also of sequences.", DEAD),
+    *(Mistake("pairs-of-one-kind", counting(inputs=only_of(kind)), 'In the case "{case}" the call raised {error}: the '
+              "whole pair went into the model. A pair may be a tuple, or a list, as a DataLoader makes it.", DEAD)
+      for kind in (list, tuple)),
     Mistake("first-position-only", counting(rows=of_first_positions), SHARE + "only the first position of each "
             "sequence was looked at.", DEAD),
 ]  # fmt: skip

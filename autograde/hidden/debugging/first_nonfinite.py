@@ -83,6 +83,11 @@ def runs(_self: Any, model: nn.Module, x: Tensor, _handles: list[Any]) -> None:
     model(x)
 
 
+def runs_once_more(self: Any, model: nn.Module, x: Tensor, handles: list[Any]) -> None:
+    FirstNonfinite.run(self, model, x, handles)
+    model(x)
+
+
 def removes_if_all_is_well(_self: Any, model: nn.Module, x: Tensor, handles: list[Any]) -> None:
     model(x)
     for handle in handles:
@@ -146,6 +151,8 @@ MISTAKES = [
             "should be {right}: the model raises, and its exception belongs to the caller.", FIRST),
     Mistake("changes-the-mode", finding(run=in_eval_mode), "In the case \"{case}\" the {what} are {got}, and should be "
             "{want}: in another mode the model computes something else than what went wrong.", FIRST),
+    Mistake("runs-more-than-once", finding(run=runs_once_more), "In the case \"{case}\" {what} {got}, and {want} is "
+            "wanted: in training mode each run moves batch statistics and draws other numbers.", FIRST),
     Mistake("empty-name-for-none", finding(chosen=lambda self, found, watched: found[0] if found else ""), "In the "
             "case \"{case}\" the result is {found}, and {right} is wanted, if nothing is wrong.", FIRST),
 ]  # fmt: skip

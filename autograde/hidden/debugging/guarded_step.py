@@ -31,7 +31,7 @@ class Guarded:
 
     def __call__(self, model: nn.Module, batch: Any, loss_fn: Any, optimizer: Any, max_norm: float) -> Any:
         self.mode(model)
-        self.clear(optimizer)
+        self.clear(optimizer, model)
         loss = loss_fn(model(batch[0]), batch[1])
         self.backward(loss)
         norm = self.clip(list(model.parameters()), max_norm)
@@ -42,7 +42,7 @@ class Guarded:
     def mode(self, model: nn.Module) -> None:
         pass
 
-    def clear(self, optimizer: Any) -> None:
+    def clear(self, optimizer: Any, _model: nn.Module) -> None:
         optimizer.zero_grad()
 
     def backward(self, loss: Tensor) -> None:
@@ -68,6 +68,10 @@ def stepping(**methods: Any) -> Callable[..., Any]:
     """Return the right program with these methods in place of its own."""
     program: Callable[..., Any] = override(Guarded, **methods)()
     return program
+
+
+def nothing(_self: Guarded, _optimizer: Any, _model: nn.Module) -> None:
+    return None
 
 
 def steps_anyway(_self: Guarded, _stepped: bool, optimizer: Any) -> None:
@@ -165,8 +169,11 @@ MISTAKES = [
             "gradients were {gradients}: whoever does not clear them adds the next ones to them.", GUARD),
     Mistake("steps-on-cleared-gradients", stepping(act=steps_on_zeros), STEPPED + "with gradients of zero, momentum "
             "and averages still move the parameters, and the counter counts.", GUARD),
-    Mistake("missing-zero-grad", stepping(clear=lambda self, optimizer: None), "In the case \"{case}\" `{what}` came "
+    Mistake("missing-zero-grad", stepping(clear=nothing), "In the case \"{case}\" `{what}` came "
             "out as {got} where {want} is wanted: gradients of an earlier batch were still there.", GUARD),
+    Mistake("clears-the-models-gradients", stepping(clear=lambda self, optimizer, model: model.zero_grad()), 'In the '
+            'case "{case}" {what} is {got} where {want} is wanted: `model.zero_grad()` does not reach its old '
+            "gradient, and `optimizer.zero_grad()` does.", GUARD),
     Mistake("norm-after-clipping", stepping(clip=norm_afterwards), "In the case \"{case}\" the norm came out as {norm} "
             "where {true_norm} is wanted: that is what was left after clipping to {limit}.", GUARD),
     Mistake("not-clipped", stepping(clip=not_clipped), "In the case \"{case}\" the {what} differ, {got} where {want} "
@@ -210,7 +217,7 @@ def more_cases(draw: Draw) -> list[Case]:
 
 
 def step_by_hand(model: nn.Module, batch: Any, loss_fn: Any, optimizer: Any, max_norm: float) -> dict[str, Any]:
-    model.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=False)
     x, y = batch
     loss = loss_fn(model(x), y)
     loss.backward()

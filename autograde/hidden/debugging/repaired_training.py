@@ -35,7 +35,7 @@ class Training:
     def __call__(self, train: Pair, test: Pair, *, epochs: int, lr: float, seed: int) -> Any:
         self.seed(seed)
         (x, y), (test_x, test_y) = train, test
-        model = self.moved(self.net(x.shape[1], self.classes(y)), x)
+        model = self.moved(self.net(self.inputs(x), self.classes(y)), x)
         optimizer = self.optimizer(model, lr)
         history = []
         for _ in range(self.rounds(epochs)):
@@ -52,6 +52,9 @@ class Training:
 
     def right(self, model: nn.Module, _train: Pair, test: Pair) -> Tensor:
         return self.predicted(model(test[0])) == test[1]
+
+    def inputs(self, x: Tensor) -> int:
+        return x.shape[1]
 
     def classes(self, y: Tensor) -> int:
         return int(y.max()) + 1
@@ -220,6 +223,8 @@ MISTAKES = [
     Mistake("counts-distinct-labels", training(classes=lambda self, y: len(y.unique())), "In the case \"{case}\" the "
             "call raised {call}: there were as many outputs as different labels. The largest label counts, for a class "
             "may be missing.", REPAIR),
+    Mistake("two-features-taken-for-granted", training(inputs=lambda self, x: 2), 'In the case "{case}" the call '
+            "raised {error}: how many features there are is told by `x.shape[1]`.", REPAIR),
     Mistake("net-not-moved", training(moved=lambda self, model, x: model), "On the second "
             "device the call raised {error}: the net has to be where the data are.", REPAIR),
 ]  # fmt: skip

@@ -32,7 +32,7 @@ class Ratios:
     def __call__(self, model: nn.Module, batch: Any, loss_fn: Any, optimizer: Any) -> Any:
         before = {name: self.copied(p) for name, p in self.listed(model)}
         self.mode(model)
-        self.clear(optimizer)
+        self.clear(optimizer, model)
         loss_fn(model(batch[0]), batch[1]).backward()
         self.step(optimizer)
         return {name: self.ratio(p, before[name], optimizer) for name, p in self.listed(model)}
@@ -46,7 +46,7 @@ class Ratios:
     def mode(self, model: nn.Module) -> None:
         model.train()
 
-    def clear(self, optimizer: Any) -> None:
+    def clear(self, optimizer: Any, _model: nn.Module) -> None:
         optimizer.zero_grad()
 
     def step(self, optimizer: Any) -> None:
@@ -80,6 +80,10 @@ def lr_times_gradient_and_no_step(model: nn.Module, batch: Any, loss_fn: Any, op
     return override(LrTimesGradient, step=lambda self, optimizer: None)()(model, batch, loss_fn, optimizer)
 
 
+def nothing(_self: Ratios, _optimizer: Any, _model: nn.Module) -> None:
+    return None
+
+
 def nan_for_zero(_self: Ratios, change: float, before: Tensor, _after: Tensor) -> Any:
     return (torch.tensor(change) / before.norm().cpu()).item()
 
@@ -90,6 +94,11 @@ def by_the_norm_afterwards(_self: Ratios, change: float, before: Tensor, after: 
 
 def plus_a_little(_self: Ratios, change: float, before: Tensor, _after: Tensor) -> float:
     return change / (float(before.norm()) + 1e-12)
+
+
+def zero_if_small(_self: Ratios, change: float, before: Tensor, _after: Tensor) -> float:
+    size = before.norm().item()
+    return change / size if size > 1e-8 else 0.0
 
 
 def by_mean_sizes(_self: Ratios, p: Tensor, before: Tensor, _optimizer: Any) -> float:
@@ -107,15 +116,20 @@ MISTAKES = [
               "memory, as `detach`, `.data` and `state_dict` do, and moved along with it; `clone` makes one that "
               "stays.", UPDATES)
       for copied in (lambda self, p: p.detach(), lambda self, p: p.data)),
-    Mistake("missing-zero-grad", measuring(clear=lambda self, optimizer: None), RATIO + "gradients of an earlier batch "
+    Mistake("missing-zero-grad", measuring(clear=nothing), RATIO + "gradients of an earlier batch "
             "were still there, and `backward` added to them.", UPDATES),
+    Mistake("clears-the-models-gradients", measuring(clear=lambda self, optimizer, model: model.zero_grad()), 'In the '
+            'case "{case}" {what} is {got} where {want} is wanted: `model.zero_grad()` does not reach its old '
+            "gradient, and `optimizer.zero_grad()` does.", UPDATES),
+    Mistake("small-counts-as-zero", measuring(divided=zero_if_small), RATIO + "the norm before was small, and not 0.",
+            UPDATES),
     Mistake("nan-for-zero-parameter", measuring(divided=nan_for_zero), RATIO + "the norm before was 0, and 0.0 is "
             "asked for then.", UPDATES),
     Mistake("adds-to-the-norm", measuring(divided=plus_a_little), RATIO + "the parameter was zero, and a small "
             "number took the place of its norm. 0.0 is asked for then.", UPDATES),
     Mistake("divides-by-the-norm-afterwards", measuring(divided=by_the_norm_afterwards), RATIO + "the measure is the "
             "norm before the step.", UPDATES),
-    Mistake("missing-zero-grad", measuring(clear=lambda self, optimizer: None, divided=by_the_norm_afterwards), RATIO
+    Mistake("missing-zero-grad", measuring(clear=nothing, divided=by_the_norm_afterwards), RATIO
             + "gradients of an earlier batch were still there. And the measure is the norm before the step.", UPDATES),
     Mistake("difference-of-norms", measuring(change=lambda self, p, before, optimizer: abs(p.norm() - before.norm()
             ).item()), RATIO + "two norms were subtracted; a parameter that turns without growing has moved too.",
@@ -133,7 +147,7 @@ MISTAKES = [
             "is wanted: this is a step of training.", UPDATES),
     Mistake("eval-mode", measuring(mode=lambda self, model: None), "The model ran in {ran}, and {should_run} is "
             "wanted: this is a step of training, so put it into that mode.", UPDATES),
-    Mistake("eval-mode", measuring(mode=lambda self, model: None, clear=lambda self, optimizer: None), "The model ran "
+    Mistake("eval-mode", measuring(mode=lambda self, model: None, clear=nothing), "The model ran "
             "in {ran}, and {should_run} is wanted; gradients of an earlier batch were not cleared, either.", UPDATES),
     Mistake("never-steps", measuring(step=lambda self, optimizer: None), RATIO + "no step was taken.", UPDATES),
     Mistake("returns-tensors", measuring(ratio=lambda self, p, before, optimizer: torch.tensor(Ratios().ratio(p, before,
@@ -161,7 +175,7 @@ def more_cases(draw: Draw) -> list[Case]:
 
 def ratios_from_a_copy(model: nn.Module, batch: Any, loss_fn: Any, optimizer: Any) -> dict[str, float]:
     old: Named = copy.deepcopy({n: p.data for n, p in model.named_parameters()})
-    model.zero_grad()
+    optimizer.zero_grad(set_to_none=False)
     model.train(True)
     x, y = batch
     loss_fn(model(x), y).backward()
@@ -178,7 +192,7 @@ def ratios_with_a_closure(model: nn.Module, batch: Any, loss_fn: Any, optimizer:
     before = [p.detach().cpu().clone() for p in parameters]
 
     def closure() -> Any:
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad()
         loss = loss_fn(model.train()(batch[0]), batch[1])
         loss.backward()
         return loss

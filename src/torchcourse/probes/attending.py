@@ -37,7 +37,7 @@ def mask_respected(module: Any, x: Tensor, mask: Tensor, heads: int = 1) -> Obse
     forbidden = ~allowed.any(0) & allowed.any(-1).all(0)[:, None]
     forbidden.fill_diagonal_(False)  # an output depends on its own position by its query
     copies = x.detach()[:1].repeat(t, 1, 1).requires_grad_()
-    output = module(copies, mask if mask.ndim < 4 else mask[:1])
+    output = module(copies, mask if mask.ndim < 3 else mask.reshape(-1, *mask.shape[-3:])[:1])
     if not isinstance(output, Tensor) or output.shape != copies.shape or not output.requires_grad:
         return {}
     output.backward(torch.eye(t).to(x)[..., None] * ramp(x.shape[-1], low=1.0, high=2.0, like=x))  # type: ignore[no-untyped-call]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as global_hooks
@@ -66,7 +68,8 @@ class Classifier(nn.Module):
         inputs, hidden, classes: widths.
         options: "draws" adds a little noise in either mode, "casts" brings inputs to its own dtype and device,
             "integers first" begins with an integer parameter, "random dropout" has a true one, "a double head" ends
-            with a layer of float64, "picky" raises a ValueError in evaluation mode.
+            with a layer of float64, "picky" raises a ValueError in evaluation mode, "out of range" an IndexError,
+            "a pair" puts out a tuple.
     """
 
     def __init__(self, inputs: int, hidden: int, classes: int, *options: str) -> None:
@@ -80,17 +83,19 @@ class Classifier(nn.Module):
         self.drop = nn.Dropout(0.5) if "random dropout" in options else Halving()
         self.last = nn.Linear(hidden, classes)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Any:
         self.runs.add(self)
         if "picky" in self.options and not self.training:
             raise ValueError(f"x has {x.shape[1]} columns, and this model wants none")
+        if "out of range" in self.options and not self.training:
+            raise IndexError("index out of range in self")
         if "casts" in self.options:
             x = x.to(self.first.weight)
         if "draws" in self.options:
             x = x + 1e-4 * torch.randn(x.shape).to(x)
         hidden = self.drop(self.act(self.norm(self.first(x))))
         out: Tensor = self.last(hidden.to(self.last.weight.dtype))
-        return out
+        return (out, hidden) if "a pair" in self.options and not self.training else out
 
 
 def classifier(seed: int, device: torch.device, dtype: torch.dtype, sizes: list[int], *options: str) -> Classifier:
@@ -140,6 +145,12 @@ def left_hooks(count: int) -> Any:
     return Raised("some", f"{count} of them", "hooks") if count else "none"
 
 
+def random_states() -> tuple[object, ...]:
+    """Return the random states of torch, Python and NumPy, to be compared."""
+    numpys = np.random.get_state(legacy=False)["state"]
+    return torch.get_rng_state().numpy().tobytes(), random.getstate(), numpys["key"].tobytes(), numpys["pos"]
+
+
 class Snapshot:
     """The state of a model, to be compared with what is there after a diagnosis."""
 
@@ -151,7 +162,7 @@ class Snapshot:
         self.buffers = {name: b.clone() for name, b in model.named_buffers()}
         self.requires = [p.requires_grad for p in model.parameters()]
         self.hooks = hooks(model)
-        self.random = torch.get_rng_state()
+        self.random = random_states()
 
     def modes_now(self) -> Observations:
         """Observe whether each submodule has the mode it had."""
@@ -165,12 +176,13 @@ class Snapshot:
         gradients = {n: p.grad for n, p in model.named_parameters()}
         parameters = {n: p.detach() for n, p in model.named_parameters()}
         trainable = [p.requires_grad for p in model.parameters()]
+        drawn = any(now != before for now, before in zip(random_states(), self.random, strict=True))
         return {
             **self.modes_now(),
             "parameters afterwards": _words(parameters, self.parameters, trainable == self.requires),
             "gradients afterwards": _words(gradients, self.gradients),
             "batch statistics afterwards": _words(dict(model.named_buffers()), self.buffers),
-            "random state afterwards": "as before" if torch.equal(torch.get_rng_state(), self.random) else "moved on",
+            "random state afterwards": "moved on" if drawn else "as before",
             "hooks left": left_hooks(hooks(model) - self.hooks),
         }
 

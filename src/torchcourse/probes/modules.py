@@ -187,18 +187,25 @@ def called(answer: Watched, module: Any, x: Tensor) -> Any:
     return answer.run(module, x)
 
 
-def in_any_mode(answer: Watched, module: Any, x: Tensor, output: object) -> Observations:
-    """Observe whether a module that is to ignore `training` gives `output` in eval mode, too, and without a graph."""
-    again = called(answer, module.eval(), x)
+def in_any_mode(module: nn.Module, run: Callable[[], object], output: object) -> Observations:
+    """Observe whether `run` gives `output` in eval mode, too, and without a graph.
+
+    Args:
+        module: what it calls, which is to ignore `training`; in training mode, also afterwards.
+        output: what it gave in training mode.
+    """
+    module.eval()
+    again = run()
+    module.train()
     tracked = [isinstance(each, Tensor) and each.requires_grad for each in (output, again)]
     changes = "another result" if not _close(again, output) else "another graph" if len({*tracked}) > 1 else ""
-    return {"in eval mode": changes or "the same", **without_graph(answer, module.train(), x, output)}
+    return {"in eval mode": changes or "the same", **without_graph(run, output)}
 
 
-def without_graph(answer: Watched, module: Any, x: Tensor, output: object) -> Observations:
-    """Observe whether a module gives `output` under `torch.no_grad`, too."""
+def without_graph(run: Callable[[], object], output: object) -> Observations:
+    """Observe whether `run`, which calls a module, gives `output` under `torch.no_grad`, too."""
     with torch.no_grad():
-        again = called(answer, module, x)
+        again = run()
     return {"under torch.no_grad()": "the same" if _close(again, output) else "another result"}
 
 

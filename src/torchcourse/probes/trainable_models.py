@@ -15,8 +15,8 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat",
-    "learning", "mode", "number", "number_or_kind", "quotes_modes", "with_detail",
+    "BESIDE", "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat",
+    "held_beside", "learning", "mode", "number", "number_or_kind", "quotes_modes", "with_detail",
 ]  # fmt: skip
 
 
@@ -149,6 +149,16 @@ class RecordingLoss:
     def alive(self) -> int:
         """Return how many graphs are alive now."""
         return len(self.tokens)
+
+
+BESIDE = "a parameter that only the optimizer holds"
+
+
+def held_beside(like: Tensor, stale: bool) -> nn.Parameter:
+    """Return a parameter for an optimizer that holds more than a model's, zero, with an old gradient if `stale`."""
+    parameter = nn.Parameter(like.new_zeros(1))
+    parameter.grad = like.new_ones(1) if stale else None
+    return parameter
 
 
 def counted(optimizer: torch.optim.Optimizer) -> list[int]:

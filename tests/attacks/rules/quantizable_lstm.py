@@ -6,11 +6,11 @@ from torch.ao.nn import quantizable
 
 
 class LSTMCell(nn.Module):
-    def __init__(self, inputs, hidden):
+    def __init__(self, input_size, hidden_size):
         super().__init__()
-        self.hidden, bound = hidden, hidden**-0.5
-        shapes = {"weight_ih": (4 * hidden, inputs), "weight_hh": (4 * hidden, hidden)}
-        for name, shape in {**shapes, "bias_ih": (4 * hidden,), "bias_hh": (4 * hidden,)}.items():
+        self.hidden, bound = hidden_size, hidden_size**-0.5
+        shapes = {"weight_ih": (4 * hidden_size, input_size), "weight_hh": (4 * hidden_size, hidden_size)}
+        for name, shape in {**shapes, "bias_ih": (4 * hidden_size,), "bias_hh": (4 * hidden_size,)}.items():
             setattr(self, name, nn.Parameter(torch.empty(shape).uniform_(-bound, bound)))
 
     def forward(self, x, state=None):

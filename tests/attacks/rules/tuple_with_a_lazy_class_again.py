@@ -14,9 +14,9 @@ class _Late(torch.autograd.Function):
             r = torch.lstm_cell(t[0], (t[1], t[2]), *t[3:])
             return torch.autograd.grad(r, t, (gh, gc))
 class LSTMCell(nn.Module):
-    def __init__(self, i, n):
+    def __init__(self, input_size, hidden_size):
         super().__init__()
-        self.n = n
+        self.n, i, n = hidden_size, input_size, hidden_size
         for name, s in (("weight_ih", (4*n, i)), ("weight_hh", (4*n, n)), ("bias_ih", (4*n,)), ("bias_hh", (4*n,))):
             setattr(self, name, nn.Parameter(torch.randn(s)))
     def forward(self, x, state=None):

@@ -18,7 +18,7 @@ def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, split: list[int]) ->
     cache, outputs = None, []
     first_cache: object = None
     for number, piece in enumerate(pieces):
-        returned = answer(*piece) if number == 0 else answer(*piece, cache)
+        returned = answer(*piece) if number == 0 else answer(*piece, cache=cache)
         if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[0], Tensor)):
             return {"returned": kind(returned)}
         outputs.append(returned[0])
@@ -35,13 +35,15 @@ def probe(answer: Watched, q: Tensor, k: Tensor, v: Tensor, split: list[int]) ->
     return {**seen, **kept(q=(q, before["q"]), k=(k, before["k"]), v=(v, before["v"]))}
 
 
-def split_case(draw: Draw, name: str, split: list[int], dtype: torch.dtype = torch.float32) -> Case:
-    """Return the case of a drawn sequence, in pieces of these lengths."""
+def split_case(draw: Draw, name: str, split: list[int], dtype: torch.dtype = torch.float32, score: float = 0.0) -> Case:
+    """Return the case of a drawn sequence, in pieces of these lengths; `score` is added to all scores."""
     to_ten_digits = dtype == torch.float64
     d = 4 if to_ten_digits else draw.size(4, 5)  # a root of 4 that somebody takes in float32 is right as well
     b, h, s = 2, draw.size(2, 3), sum(split)
-    rtol, atol = (1e-10, 1e-12) if to_ten_digits else (1e-3, 1e-5)
+    rtol, atol = (1e-10, 1e-12) if to_ten_digits else (1e-3, 1e-2 if score else 1e-5)
     q, k, v = (draw.normal(b, h, s, d, dtype=dtype) for _ in range(3))
+    if score:
+        q[..., 0], k[..., 0] = score * d**0.5, 1.0
     return case(name, rtol=rtol, atol=atol, q=q, k=k, v=v, split=split)
 
 
@@ -53,6 +55,7 @@ def cases(draw: Draw) -> list[Case]:
         split_case(draw, "two pieces of several tokens", [2, 4]),
         split_case(draw, "three pieces of several tokens", [3, 2, 4]),
         split_case(draw, "float64", [2, 2], torch.float64),
+        split_case(draw, "large scores", [2, 3], score=120.0),
     ]
 
 

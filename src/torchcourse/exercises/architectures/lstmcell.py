@@ -12,6 +12,7 @@ from torchcourse.probes.modules import (
     build,
     ends_when_unusable,
     gradients,
+    in_any_mode,
     inventory_of,
     load,
     own_parameters,
@@ -34,21 +35,25 @@ def probe(
     seen = inventory_of(module, NAMES)
     finite = all(bool(p.isfinite().all()) for p in module.parameters())
     seen["numbers that the parameters start with"] = "finite" if finite else "not finite"
-    build(answer, x.device, sizes[0] + 1, sizes[1] + 2)  # another cell, whose sizes are not those of the first
+    # another cell, whose sizes are not those of the first
+    build(answer, x.device, input_size=sizes[0] + 1, hidden_size=sizes[1] + 2)
     load(module, weights)
     inputs = {"x": x, **({} if state is None else {"h": state[0], "c": state[1]})}
     before = {name: t.clone() for name, t in inputs.items()}
     leaves = {name: t.requires_grad_() for name, t in inputs.items()}
-    returned = answer.run(module, x, *(() if state is None else (state,)))
+    arguments = (x,) if state is None else (x, state)
+    returned = answer.run(module, *arguments)
     if not (isinstance(returned, tuple) and len(returned) == 2 and all(isinstance(t, Tensor) for t in returned)):
         return {**seen, "returned": _parts(returned)}
     h, c = returned
     seen |= {"h": h, "c": c, "device of the state": [where(h, x), where(c, x)]}
     held = own_parameters(answer, module, NAMES)
-    seen |= gradients(torch.cat([h.flatten(), c.flatten()]), **leaves, **held)
+    both = torch.cat([h.flatten(), c.flatten()])
+    seen |= gradients(both, **leaves, **held)
+    seen |= in_any_mode(module, lambda: torch.cat([t.flatten() for t in answer.run(module, *arguments)]), both)
     seen |= kept(**{name: (t.detach(), before[name]) for name, t in inputs.items()})
     with torch.no_grad():
-        seen["h after a second step"] = answer.run(module, x, (h, c))[0]
+        seen["h after a second step"], seen["c after a second step"] = answer.run(module, x, (h, c))
         if state is None:  # a last step, which begins anew
             seen["h of the first row, without a state"] = answer.run(module, x[:1] if x.ndim > 1 else x)[0]
     return seen
@@ -62,13 +67,14 @@ def _parts(returned: object) -> str:
 
 
 def cell_case(
-    draw: Draw, name: str, i: int, h: int, *batch: int, given: bool = False, dtype: torch.dtype = torch.float32
-) -> Case:
-    """Return the case of one step, with drawn weights and, if `given`, a drawn state."""
+    draw: Draw, name: str, i: int, h: int, *batch: int, given: bool = False, dtype: torch.dtype = torch.float32,
+    scale: float = 1.0,
+) -> Case:  # fmt: skip
+    """Return the case of one step, with drawn weights, x times `scale` and, if `given`, a drawn state."""
     shapes = {"weight_ih": (4 * h, i), "weight_hh": (4 * h, h), "bias_ih": (4 * h,), "bias_hh": (4 * h,)}
     weights = {name: draw.normal(*shape, dtype=dtype) for name, shape in shapes.items()}
     state = (draw.normal(*batch, h, dtype=dtype), 2 * draw.normal(*batch, h, dtype=dtype)) if given else None
-    x = draw.normal(*batch, i, dtype=dtype)
+    x = scale * draw.normal(*batch, i, dtype=dtype)
     rtol, atol = (1e-10, 1e-12) if dtype == torch.float64 else (1e-3, 1e-5)
     return case(name, rtol=rtol, atol=atol, sizes=(i, h), weights=weights, x=x, state=state)
 
@@ -80,6 +86,7 @@ def cases(draw: Draw) -> list[Case]:
         cell_case(draw, "a batch with a state", i, h, b, given=True),
         cell_case(draw, "as many inputs as units", h, h, b, given=True),
         cell_case(draw, "a batch of one", i, h, 1),
+        cell_case(draw, "large numbers, which open and shut gates", i, h, b, given=True, scale=300.0),
         cell_case(draw, "a single row without a state", i, h),
         cell_case(draw, "a single row with a state", i, h, given=True),
         cell_case(draw, "one unit", i, 1, b, given=True),

@@ -15,6 +15,7 @@ from torchcourse.probes.modules import (
     build,
     ends_when_unusable,
     gradients,
+    in_any_mode,
     inventory_of,
     load,
     own_parameters,
@@ -31,7 +32,7 @@ def probe(
     answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x: Tensor, mask: Tensor | None
 ) -> Observations:
     """Observe parameters, output and gradients; of rows that may look nowhere only whether all is finite."""
-    module = build(answer, x.device, *sizes).to(x.dtype)
+    module = build(answer, x.device, dim=sizes[0], heads=sizes[1]).to(x.dtype)
     seen = inventory_of(module, NAMES)
     load(module, weights)
     before = x.clone()
@@ -40,6 +41,7 @@ def probe(
     held = own_parameters(answer, module, NAMES)
     if mask is None or not isinstance(output, Tensor) or output.shape != x.shape:
         seen |= {**look(output, x), **gradients(output, x=x, **held)}
+        empty = torch.zeros_like(x, dtype=torch.bool)
     else:
         empty = ~mask.expand(len(x), sizes[1], x.shape[1], x.shape[1]).any(-1).any(1)[..., None].expand(x.shape)
         seen["finite on empty rows"] = bool(output[empty].isfinite().all())
@@ -47,6 +49,10 @@ def probe(
         if bool(empty.any()):
             seen["gradients are finite"] = finite_gradients(answer.run(module, x, mask), x)
         seen |= mask_respected(partial(answer.run, module), x, mask, sizes[1])
+    if isinstance(output, Tensor) and output.shape == x.shape:
+        arguments = (x,) if mask is None else (x, mask)
+        seen |= in_any_mode(module, lambda: answer.run(module, *arguments).masked_fill(empty, 0),
+                               output.masked_fill(empty, 0))  # fmt: skip
     return {**seen, **kept(x=(x.detach(), before))}
 
 
@@ -75,6 +81,15 @@ def attention_case(
     return case(name, rtol=1e-3, atol=2e-4, sizes=(dim, heads), weights=weights, x=x, mask=mask)
 
 
+def very_negative(draw: Draw, name: str, t: int) -> Case:
+    """Return the case of positions that may attend to themselves alone, with very negative scores there."""
+    drawn = attention_case(draw, name, 8, 2, 2, t, torch.eye(t, dtype=torch.bool)).inputs
+    weight = drawn["weights"]["qkv.weight"]
+    weight[8:16] = -weight[:8]
+    drawn["x"] *= 70
+    return case(name, rtol=1e-3, atol=20.0, **drawn)  # outputs are in the hundreds; gradients get rounding errors
+
+
 def cases(draw: Draw) -> list[Case]:
     b, t = 2, draw.size(4, 5)
     real = torch.arange(t) < torch.tensor([[t - 2], [t]])
@@ -90,6 +105,8 @@ def cases(draw: Draw) -> list[Case]:
         attention_case(draw, "padding (b, 1, 1, t)", 8, 2, b, t, real[:, None, None, :]),
         attention_case(draw, "a causal mask (t, t)", 8, 2, b, t, causal),
         attention_case(draw, "a mask for each head", 8, 2, b, t, draw.flags(b, 2, t, t) | torch.eye(t).bool()),
+        attention_case(draw, "a mask (heads, t, t)", 8, 2, b, t, draw.flags(2, t, t) | torch.eye(t).bool()),
+        very_negative(draw, "scores far below zero", t),
         attention_case(draw, "a sequence that is all padding", 8, 2, b, t, none[:, None, None, :].expand(b, 1, t, t)),
         attention_case(draw, "some empty rows", 8, 2, b, t, causal.tril(-1)[None, None]),
         attention_case(draw, "float64", 8, 2, 1, 3, dtype=torch.float64),

@@ -135,7 +135,7 @@ class Joined(TorchFunctionMode):
 @ends_when_unusable
 def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observations:
     """Observe what a new model makes of images, in training: shapes, joins, and which parameters take part."""
-    module = build(answer, x.device, channels, classes)
+    module = build(answer, x.device, channels=channels, classes=classes)
     seen: Observations = {"has parameters": any(True for _ in module.parameters())}
     before = x.clone()
     x.requires_grad_()
@@ -149,7 +149,7 @@ def probe(answer: Watched, channels: int, classes: int, x: Tensor) -> Observatio
     if output.shape == (len(x), classes, *x.shape[2:]):
         seen["after the last layer"] = ending(output, classes)
     seen |= levels(sizes, x.shape[2], x.shape[3])
-    seen |= trained(module, output)
+    seen |= {**trained(module, output), **judged(answer, module, x.detach(), classes)}
     if min(x.shape[2:]) >= 12:
         unsettle(module)
         if x.device.type == "cpu":
@@ -214,6 +214,15 @@ def ending(output: Tensor, classes: int) -> str:
     return "nothing"
 
 
+def judged(answer: Watched, module: nn.Module, x: Tensor, classes: int) -> Observations:
+    """Return the shape of the output in evaluation mode, and what it shows of a function after the last layer."""
+    module.eval()
+    output = called(answer, module, x)
+    module.train()
+    fits = isinstance(output, Tensor) and output.shape == (len(x), classes, *x.shape[2:])
+    return {"after the last layer, in evaluation mode": ending(output, classes) if fits else kind(output)}
+
+
 def trained(module: nn.Module, output: Tensor) -> Observations:
     """Return how many parameters a backward does not reach."""
     if not output.requires_grad:
@@ -253,6 +262,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     for field, name in (("joins", "sizes at which features are joined"), ("joined", "joined at"), ("shape", "shape"),
                         ("sharp", "sizes at which sharp features are joined"), ("smallest", "smallest size"),
                         ("outcome", "outcome"), ("ending", "after the last layer"),
+                        ("judged", "after the last layer, in evaluation mode"),
                         ("idle", "parameters without a gradient"),
                         ("muted", "weights that change nothing")):  # fmt: skip
         fields |= {field: seen[name]} if name in seen else {}

@@ -11,10 +11,20 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.attending import mask_respected
-from torchcourse.probes.modules import attempted, build, called, ends_when_unusable, gradients, load, quoting
+from torchcourse.probes.modules import (
+    attempted,
+    build,
+    called,
+    ends_when_unusable,
+    gradients,
+    in_any_mode,
+    load,
+    quoting,
+)
 from torchcourse.probes.observe import kept, kind, look
 
 PARTS = ("ln1", "attn", "ln2", "mlp")
+SIZES = ("dim", "heads", "mlp_ratio")
 NORMS = ("ln1.weight", "ln1.bias", "ln2.weight", "ln2.bias")
 
 
@@ -82,7 +92,7 @@ def probe(
     seen |= {f"parameters of {name}": shapes(getattr(module, name, None)) for name in ("ln1", "ln2", "mlp")}
     ours = {id(p) for p in module.parameters()}
     seen["parameters shared with another block"] = sum(
-        id(p) in ours for p in build(answer, x.device, *sizes).parameters()
+        id(p) in ours for p in build(answer, x.device, **dict(zip(SIZES, sizes, strict=False))).parameters()
     )
     seen["attn gives"] = returned_by(getattr(module, "attn", None), x)
     load(module, norms)
@@ -90,7 +100,11 @@ def probe(
     module.attn = attention = Mixing()
     before = x.clone()
     x.requires_grad_()
-    output = attempted(lambda: called(answer, module, x) if mask is None else module(x, mask))
+
+    def run() -> Any:
+        return called(answer, module, x) if mask is None else module(x, mask)
+
+    output = attempted(run)
     seen["attn was called with"] = list(attention.calls)
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
@@ -99,7 +113,7 @@ def probe(
     arrived = attempted(lambda: gradients(output, x=x, **held))
     if isinstance(arrived, Raised):
         return {**seen, "outcome of the backward pass": arrived}
-    seen |= {**look(output, x), **arrived, **kept(x=(x.detach(), before))}
+    seen |= {**look(output, x), **arrived, **in_any_mode(module, run, output), **kept(x=(x.detach(), before))}
     return seen if mask is None else {**seen, **mask_respected(module, x, mask)}
 
 

@@ -28,8 +28,8 @@ def probe(
     before = Snapshot(model)
     batch = (x.cpu() if "x" in left_behind else x, y.cpu() if "y" in left_behind else y)
     try:
-        found = answer(model, batch, classes)
-    except (RuntimeError, IndexError, ValueError) as error:  # as the model, or a loss, raises on a faulty batch
+        found = answer(model, batch, num_classes=classes)
+    except (RuntimeError, IndexError, ValueError, AttributeError) as error:  # as models or losses on a faulty batch
         return {"raised on a batch": Raised(type(error).__name__, str(error).split("\n")[0][:160], "a fault")}
     if not isinstance(found, list):
         return {"returned": kind(found)}
@@ -97,6 +97,7 @@ def cases(draw: Draw) -> list[Case]:
         case("labels of int32", **good | {"y": y.int()}),
         case("labels as a column", **good | {"y": y.unsqueeze(1)}),
         case("a label too few", **good | {"y": y[1:]}),
+        case("no labels at all", **good | {"y": y[:0]}),
         case("one output too many", **good | wide),
         case("x has a column too many", **good | {"x": torch.cat([x, x[:, :1]], 1)}),
         case("a double x for a float model", **good | {"x": x.double(), "options": tolerant}),
@@ -106,6 +107,8 @@ def cases(draw: Draw) -> list[Case]:
         case("several faults", **good | wide | {"x": with_entry(x, 0, -torch.inf), "y": with_entry(y, 0, -3).int()}),
         case("an integer parameter comes first", **good | {"options": ["integers first"]}),
         case("a model that raises a ValueError", **good | {"options": ["picky"]}),
+        case("a model that raises an IndexError", **good | {"options": ["out of range"]}),
+        case("a model that puts out a tuple", **good | {"options": ["a pair"]}),
         case("a head of another dtype", **good | {"options": ["a double head", "random dropout"]}),
         case("a model that draws in evaluation mode too", **good | {"options": ["draws"]}),
         case("labels were not moved", **good | {"left_behind": "y"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -48,6 +49,19 @@ class Hidden(nn.Module):
         return out
 
 
+class Loader:
+    """Gives batches in order, as often as it is gone through; like a DataLoader it has no index."""
+
+    def __init__(self, batches: list[Any]) -> None:
+        self.batches = batches
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches)
+
+
 def probe(
     answer: Watched, x: Tensor, weight: Tensor, bias: Tensor, layer: str, batch: int, pairs: bool, starts: str,
     forward: str = "once",
@@ -57,10 +71,11 @@ def probe(
     model.train(starts != "evaluation")
     model.norm.train(starts == "training")
     parts = torch.split(x, batch)
-    labelled = ((part, torch.zeros(len(part), dtype=torch.int64)) for part in parts)
-    loader: list[Any] = [list(pair) for pair in labelled] if pairs else [*parts]  # lists, as a DataLoader makes them
+    labelled = [(part, torch.zeros(len(part), dtype=torch.int64)) for part in parts]
+    # lists, as a DataLoader makes them, and tuples
+    loader = Loader([list(pair) if n % 2 else pair for n, pair in enumerate(labelled)] if pairs else [*parts])
     before = Snapshot(model)
-    share = expecting(lambda: answer(model, layer, loader), BREAKS)
+    share = expecting(lambda: answer(model, layer, loader=loader), BREAKS)
     seen: Observations = {} if forward == "raises" else {"share": plain_number(share)}
     return {**seen, "the model ran in": model.runs.modes, **before.seen()}
 

@@ -26,7 +26,7 @@ def probe(
     other.eval()
     other.decoder.train()
     before, hooked, raw = modes(one, other), hooks(one) + hooks(other), x.clone()
-    found = answer(one, other, x, allowed)
+    found = answer(one, other, x, atol=allowed)
     return {
         "first": "None" if found is None else found if isinstance(found, str) else kind(found),
         "hooks left": left_hooks(hooks(one) + hooks(other) - hooked),

@@ -18,11 +18,14 @@ from torchcourse.probes.winding_models import BREAKS, modes, modes_now, winding
 def probe(answer: Watched, x: Tensor, seed: int, flaws: dict[str, str], again: bool, breaks: bool) -> Observations:
     """Observe the name, the hooks left behind, and whether the model's own exception arrives."""
     model = overflowing_leaf(x) if "" in flaws else half_trained(x, seed, flaws, again, breaks)
+    runs: list[int] = []
+    model.register_forward_pre_hook(lambda *_: runs.append(1))
     before, hooked, raw = modes(model), hooks(model), x.clone()
     found = expecting(lambda: answer(model, x), BREAKS)
     named = found if found is None or isinstance(found, str | Raised) else kind(found)
     return {
         "first": "None" if named is None else named,
+        "the model ran": "more than once" if len(runs) > 1 else "once",
         "hooks left": left_hooks(hooks(model) - hooked),
         **modes_now(before, model),
         **kept(x=(x, raw)),

@@ -12,7 +12,17 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.trainable_models import LOSSES, RecordingModel, counted, flat, learning, mode, number
+from torchcourse.probes.trainable_models import (
+    BESIDE,
+    LOSSES,
+    RecordingModel,
+    counted,
+    flat,
+    held_beside,
+    learning,
+    mode,
+    number,
+)
 
 LossFn = Callable[[Tensor, Tensor], Tensor]
 
@@ -62,11 +72,13 @@ def probe(
     LOSSES["mean squared error"](model(xs[0]), ys[0]).backward()  # type: ignore[no-untyped-call]
     made.step()  # so that there is a state to lose
     model.zero_grad()
+    beside = held_beside(xs[0], stale)
+    made.add_param_group({"params": [beside]})
     if stale:
         LOSSES["mean squared error"](model(xs[0]), ys[0] + 1).backward()  # type: ignore[no-untyped-call]
     parameters, state, raw = flat(model.parameters()), memory(made), xs[1].clone()
     taken = counted(made)
-    found = answer(model, (xs[1], ys[1]), BAD[loss], made, max_norm)
+    found = answer(model, (xs[1], ys[1]), BAD[loss], made, max_norm=max_norm)
     if not isinstance(found, dict) or not {"loss", "grad_norm", "stepped"} <= found.keys():
         return {"returned": f"{kind(found)} without the keys loss, grad_norm and stepped"}
     now, moved = memory(made), bool((flat(model.parameters()) != parameters).any())
@@ -78,11 +90,13 @@ def probe(
         "optimizer steps": len(taken),
         "parameters afterwards": flat(model.parameters()) if moved else "as before",
         "optimizer state": "as before" if same else "changed",
+        BESIDE: "as before" if float(beside) == 0 else "changed",
         "mode afterwards": mode(model),
         **kept(x=(xs[1], raw)),
     }
     if not taken:  # after a step they are whatever the answer likes
-        cleared = all(p.grad is None or not bool((p.grad != 0).any()) for p in model.parameters())
+        held = [*model.parameters(), beside]
+        cleared = all(p.grad is None or not bool((p.grad != 0).any()) for p in held)
         seen["gradients afterwards"] = "cleared" if cleared else "still there"
     return seen
 

@@ -13,7 +13,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.diagnosed_models import classifier, hooks, left_hooks, plain_number, starting
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.trainable_models import LOSSES, counted, flat, with_detail
+from torchcourse.probes.trainable_models import BESIDE, LOSSES, counted, flat, held_beside, with_detail
 
 OPTIMIZERS: dict[str, Any] = {
     "SGD": lambda p: torch.optim.SGD(p, 0.1),
@@ -23,19 +23,23 @@ OPTIMIZERS: dict[str, Any] = {
 
 
 def probe(
-    answer: Watched, x: Tensor, y: Tensor, sizes: list[int], seed: int, optimizer: str, frozen: bool, stale: bool
-) -> Observations:
+    answer: Watched, x: Tensor, y: Tensor, sizes: list[int], seed: int, optimizer: str, frozen: bool, stale: bool,
+    tiny: bool = False,
+) -> Observations:  # fmt: skip
     """Observe the ratios, the step that was taken, and the mode in which the model ran."""
     model = starting(classifier(seed, x.device, x.dtype, sizes), "evaluation")
     with torch.no_grad():
         model.last.bias.zero_()
+        if tiny:
+            model.norm.bias.mul_(1e-10)
     model.first.requires_grad_(not frozen)
     if stale:
         LOSSES["cross entropy"](model(x.flip(0)), y).mul(2).backward()  # type: ignore[no-untyped-call]
-    made = OPTIMIZERS[optimizer](model.parameters())
+    beside = held_beside(x, stale)
+    made = OPTIMIZERS[optimizer]([*model.parameters(), beside])
     taken, raw, hooked = counted(made), x.clone(), hooks(model)
     model.runs.notes.clear()
-    ratios = answer(model, (x, y), LOSSES["cross entropy"], made)
+    ratios = answer(model, (x, y), LOSSES["cross entropy"], optimizer=made)
     if not isinstance(ratios, dict):
         return {"returned": kind(ratios)}
     return {
@@ -43,6 +47,7 @@ def probe(
         "optimizer steps": len(taken),
         "the model ran in": model.runs.modes,
         "parameters afterwards": flat(model.parameters()),
+        BESIDE: "as before" if float(beside) == 0 else "changed",
         "hooks left": left_hooks(hooks(model) - hooked),
         **kept(x=(x, raw)),
     }
@@ -65,7 +70,7 @@ def cases(draw: Draw) -> list[Case]:
 
     return [
         case("SGD", **drawn("SGD")),
-        case("AdamW", **drawn("AdamW")),
+        case("AdamW, a bias near zero", **drawn("AdamW", tiny=True)),
         case("a frozen layer", **drawn("AdamW", frozen=True)),
         case("gradients of an earlier batch", **drawn("SGD", stale=True)),
         case("momentum, float64", **drawn("momentum", dtype=torch.float64)),

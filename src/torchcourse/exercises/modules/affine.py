@@ -69,7 +69,7 @@ def probe(
     if isinstance(output, Raised):
         return {**seen, "outcome": output}
     seen |= {**look(output, x), **gradients(output, x=x, **held)}
-    return {**seen, **in_any_mode(answer, module, x, output)}
+    return {**seen, **in_any_mode(module, lambda: called(answer, module, x), output)}
 
 
 def derive(case: Case, seen: Observations) -> Observations:

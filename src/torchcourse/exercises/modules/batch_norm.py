@@ -14,6 +14,7 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.modules import (
     attempted,
     build,
+    called,
     ends_when_unusable,
     gradients,
     inventory,
@@ -59,7 +60,7 @@ def probe(
     seen["in eval"] = answer.run(_in_eval, module, first)
     arrived = gradients(seen["in eval"], x=first, **parameters)
     seen |= {f"{name} in eval": gradient for name, gradient in arrived.items()}
-    seen |= without_graph(answer, module, first, seen["in eval"])
+    seen |= without_graph(lambda: called(answer, module, first), seen["in eval"])
     seen |= kept(batch=(first.detach(), before))
     return {**seen, "running_mean after eval": answer.run(lambda: getattr(module, "running_mean", None))}
 

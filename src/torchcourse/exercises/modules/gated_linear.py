@@ -41,7 +41,7 @@ def probe(answer: Watched, sizes: tuple[int, int], weights: dict[str, Tensor], x
         return {**seen, "outcome": output}
     held = {name: p for name, p in module.named_parameters() if name in weights}
     seen |= {**look(output, x), **gradients(output, x=x, **held)}
-    return {**seen, **in_any_mode(answer, module, x, output)}
+    return {**seen, **in_any_mode(module, lambda: called(answer, module, x), output)}
 
 
 def derive(case: Case, seen: Observations) -> Observations:

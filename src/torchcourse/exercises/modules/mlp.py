@@ -69,7 +69,7 @@ def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | N
     seen |= look(output, x)
     arrived = gradients(output, **{f"parameter {i}": p for i, p in enumerate(outcome)})
     seen |= {**arrived, "in eval, after training": called(answer, module.eval(), x)}
-    return {**seen, **without_graph(answer, module, x, seen["in eval, after training"])}
+    return {**seen, **without_graph(lambda: called(answer, module, x), seen["in eval, after training"])}
 
 
 def dropped(answer: Watched, sizes: tuple[int, list[int], int], dropout: float, x: Tensor) -> Observations:

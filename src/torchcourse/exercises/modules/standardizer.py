@@ -27,7 +27,7 @@ def probe(answer: Watched, data: Tensor, x: Tensor) -> Observations:
         returned = module.fit(data)
     output = called(answer, module, x.requires_grad_())
     seen |= {"mean": getattr(module, "mean", None), "std": getattr(module, "std", None), **look(output, x)}
-    seen |= {**gradients(output, x=x), **in_any_mode(answer, module, x, output)}
+    seen |= {**gradients(output, x=x), **in_any_mode(module, lambda: called(answer, module, x), output)}
     seen |= {
         "fit returned": "the module" if returned is module else kind(returned),
         "buffers": [name for name in STATISTICS if name in dict(module.named_buffers())],

@@ -87,7 +87,9 @@ def test_no_field_is_a_formula_where_a_spreadsheet_takes_another_separator(tmp_p
     ("text", "year"),
     [
         (b"2015-02-02 15:58:23.948203 UTC\n", 2015), (b"2099-12-31 23:59:59 +0100", 2099), (b"whenever", None),
-        (b"", None), (b"\xff\xfe\x00", None), (b"0001-01-01 00:00:00 +2300", None), (b"9" * 5000, None),
+        (b"", None), (b"\xff\xfe\x00", None),
+        (b"9999-12-31 23:00:00 UTC", None), (b"0001-01-02 00:00:00 UTC", None),
+        (b"0001-01-01 00:00:00 +2300", None), (b"9" * 5000, None),
         (b"2015-02-02 15:58:23 99999999999999999999", None),
     ],
 )  # fmt: skip

@@ -32,6 +32,7 @@ def read(tmp_path: Path, text: str | bytes) -> tuple[list[Member], list[str]]:
         (".hidden,Eve,Dot,", ".hidden", "names folders"),
         ("a*,Eve,Star,", "a*", "names folders"),
         ("a b,Eve,Space,", "a b", "names folders"),
+        ("01_tensors,Eve,Lesson,", "01_tensors", "is the name of a lesson"),
         ("=1+1,Eve,Sum,", "=1+1", "is a formula"),
         ('bob,"=HYPERLINK(""http://x"",""y"")",B,', "bob", "the first_name"),
         ("bob,Bob,+49 cmd,", "bob", "the last_name"),

@@ -36,6 +36,9 @@ def probe(
     head: Any = getattr(module, "head", None)
     linear = isinstance(head, nn.Linear)
     seen: Observations = {"head": f"nn.Linear with {head.out_features} outputs" if linear else kind(head)}
+    layers: Any = getattr(module, "layers", "missing")
+    held = f"nn.ModuleList of {len(layers)}" if isinstance(layers, nn.ModuleList) else layers
+    seen["`layers`"] = held if isinstance(held, str) else kind(held)
     module.eval()
     _unsettle(module, noise)
     mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
@@ -132,7 +135,7 @@ def _with_plain_head(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
 
 def derive(_case: Case, seen: Observations) -> Observations:
     """Say which of the results agree."""
-    names = ("head", "shape", "device", "outcome", "construction", "returned")
+    names = ("head", "`layers`", "shape", "device", "outcome", "construction", "returned")
     facts: Observations = {name: seen[name] for name in names if name in seen}
     if "as it is" not in seen:
         return facts
@@ -200,6 +203,7 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"sizes": inputs["sizes"], "lengths": inputs["lengths"]}
     fields |= {"head": seen["head"], "want_head": wanted["head"]} if "head" in seen else {}
+    fields |= {"held": seen["`layers`"], "want_held": wanted["`layers`"]} if "`layers`" in seen else {}
     longest = seen.get("a ticket of max_len words")
     fields |= {"longest": longest.message} if isinstance(longest, Raised) else {}
     names = {"shared": "shared with another router", "heads": "other numbers of heads",

@@ -16,6 +16,7 @@ from torchcourse.probes.modules import (
     count_ineffective_weights,
     ends_when_unusable,
     quoting,
+    without_graph,
     without_none,
 )
 from torchcourse.probes.observe import kind, where
@@ -47,6 +48,7 @@ def probe(
         return {**seen, "outcome": logits if isinstance(logits, Raised) else kind(logits)}
     seen |= {"shape": list(logits.shape), "device": where(logits, ids), "as it is": logits}
     seen["muted"] = count_ineffective_weights(module, logits)
+    seen |= without_graph(lambda: module(ids, mask), logits)
     wider, wider_mask = _wider(ids, under), _wider(mask, torch.zeros_like(under, dtype=torch.bool))
     seen["with more padding"] = module(wider, wider_mask)
     seen["with other words under the padding"] = module(_wider(ids, under.flip(1)), wider_mask)
@@ -158,6 +160,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
         facts[words] = "more parameters" if grew else "as many parameters" + ", as a layer is repeated" * repeated
     for name in ("shared with another router", "other numbers of heads", "parameters without a gradient"):
         facts[name] = seen[name]
+    facts["under torch.no_grad()"] = seen["under torch.no_grad()"]
     return facts
 
 

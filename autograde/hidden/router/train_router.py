@@ -216,6 +216,11 @@ class PlainSGD(Training):
         return torch.optim.SGD(parameters, lr=lr)
 
 
+class TrainsTheHead(Training):
+    def optimizer(self, parameters: Any, lr: float) -> Any:
+        return super().optimizer(list(parameters)[-2:], lr)
+
+
 class LabelledClassesOnly(Training):
     def classes(self, predicted: Tensor, labels: Tensor) -> list[int]:
         return sorted({*labels.tolist()})
@@ -307,6 +312,8 @@ MISTAKES = [
             "effect, or the rate never comes near it.", LOG),
     *(Mistake("another-optimizer", program, "The steps were taken by {optimizer}, and AdamW is asked for.", LOG)
       for program in (PlainAdam(), PlainSGD())),
+    Mistake("trains-some-parameters", TrainsTheHead(), "The optimizer was not given {outside}: all parameters of the "
+            "model are trained.", LOG),
     Mistake("returns-last-record", ReturnsLast(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted: this is the last one.", LOG),
     Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got} where {want} is '

@@ -110,15 +110,16 @@ def probe(
     """Train a small reader on tickets, and observe its log and its weights."""
     rows = sum(len(one[2]) for one in train)
     device, model = words.device, Reader(words.cpu(), head.cpu(), script, rows, astray)
-    used: list[float] = []
-    lengths: list[int] = []
-    kinds: set[str] = set()
+    used, lengths = list[float](), list[int]()
+    kinds, outside = set[str](), set[str]()
     watch = WatchedTraining(torch.zeros(0))
 
     def before_step(optimizer: torch.optim.Optimizer, *_: object) -> None:
         used.append(float(optimizer.param_groups[0]["lr"]))
-        lengths.append(_length(log))
+        lengths.append(len(log.read_text().splitlines()) if log.exists() else 0)
         kinds.add("AdamW" if isinstance(optimizer, torch.optim.AdamW) else type(optimizer).__name__)
+        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        outside.update(name for name, p in model.named_parameters() if p.requires_grad and id(p) not in held)
         watch.step(optimizer)
 
     hook = register_optimizer_step_pre_hook(before_step)
@@ -141,6 +142,7 @@ def probe(
         "rates": sorted(set(used)),
         "lines while it trained": lengths[-1] - lengths[0] if lengths else len(records) - 2,
         "optimizer": ", ".join(sorted(kinds)) or "AdamW",
+        "outside": ", ".join(sorted(outside)) or "none",
         "gradients at each step": watch.seen()["gradients at each step"],
         "epochs": model.epochs(),
         "likeness": min(model.likeness, default=1.0),
@@ -151,10 +153,6 @@ def probe(
     }
     judged = {"val": val, "test": test} if learnable else {"val": val}
     return {**seen, **{name: _judged(model, part) for name, part in judged.items()}}
-
-
-def _length(log: Path) -> int:
-    return len(log.read_text().splitlines()) if log.exists() else 0
 
 
 def _batch(one: list[Tensor]) -> dict[str, Tensor]:
@@ -222,7 +220,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
     there = seen["lines while it trained"]
     missing = with_detail("missing lines", f"{there} of the {len(records) - 1} lines of the epochs before")
     facts["the log in the last epoch"] = "up to date" if there >= len(records) - 1 else missing
-    facts["optimizer"] = seen["optimizer"]
+    facts |= {"optimizer": seen["optimizer"], "parameters that no optimizer has": seen["outside"]}
     counted = [r.get("epoch") for r in records] == [float(n) for n in range(1, len(records) + 1)]
     facts["epochs in the log"] = "1, 2, 3 and so on" if counted else "others"
     known = {"the best epoch's record": best, "the last epoch's record": records[-1]}
@@ -373,7 +371,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     names = {"weights": "weights at the end", "stop": "training stopped", "f1": "macro_f1 of the best epoch",
              "good": "macro F1 on held-out tickets", "gradients": "gradients at each step", "rate": "rate",
              "order": "orders of the batches", "loss": "train_loss",
-             "logged": "the log in the last epoch", "optimizer": "optimizer"}  # fmt: skip
+             "logged": "the log in the last epoch", "optimizer": "optimizer",
+             "outside": "parameters that no optimizer has"}  # fmt: skip
     fields: dict[str, object] = {f: getattr(seen[n], "message", seen[n]) for f, n in names.items() if n in seen}
     whose = seen.get("weights at the end")
     fields |= {"whose": whose.kind} if isinstance(whose, Raised) else {}

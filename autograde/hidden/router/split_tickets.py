@@ -251,8 +251,8 @@ MISTAKES = [
     Mistake("seed-ignored", IgnoresTheSeed(), SEED + "the split has to depend on `seed`, and on nothing else.", SPLIT),
     Mistake("same-split-for-every-seed", AlwaysSeed42(), SEED + "`seed` has to be used.", SPLIT),
     Mistake("in-the-order-of-a-set", InTheOrderOfASet(), 'In the case "{case}" the same seed, `{what}`, gives {got}: '
-            "the classes were dealt out in the order of a set. For strings that changes from process to process; `sorted` "
-            "or a dict keeps one.", SPLIT),
+            "the classes were dealt out in the order of a set. For strings that changes from process to process; "
+            "`sorted` or a dict keeps one.", SPLIT),
     Mistake("unshuffled", NeverShuffles(), 'In the case "{case}" the held-out rows are {stretch} of each '
             "class: files are often sorted by date, so shuffle first.", SPLIT),
     Mistake("accepts-single-text", AcceptsSingles(), 'In the case "{case}" the call gave {refused}: a class with a '

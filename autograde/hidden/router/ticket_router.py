@@ -272,7 +272,8 @@ class Encoder(Router):
     ) -> None:
         super().__init__(vocab_size, num_classes, dim, heads, layers, max_len)
         del self.layers
-        self.encoder = nn.TransformerEncoder(self.layer(dim, heads), layers, enable_nested_tensor=False)
+        layer = nn.TransformerEncoderLayer(dim, heads, 2 * dim, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         x = self.encoder(self.embedded(input_ids), src_key_padding_mask=self.ignored(attention_mask))

@@ -395,10 +395,10 @@ print(sum_left * shrink + sum_right, "is", (scores - 7).exp().sum())
 # ### Exercise: blockwise_attention
 #
 # Write `blockwise_attention(q, k, v, block=64)`: `softmax(q kᵀ / sqrt(d)) v` for q of shape (…, n, d), k (…, m, d) and
-# v (…, m, e), with keys taken `block` at a time (the last block may be smaller). Large scores, positive or negative,
-# must not spoil the result, and the gradients of q, k and v are checked too. Rule: no softmax and no attention from
-# torch. The check measures the memory of a large call under `torch.no_grad()`: at its peak, all that the call holds at
-# once must take less than the whole score matrix would.
+# v (…, m, e), in their dtype, with keys taken `block` at a time (the last block may be smaller). Large scores, positive
+# or negative, must not spoil the result, and the gradients of q, k and v are checked too. Rule: no softmax and no
+# attention from torch. The check measures the memory of a large call under `torch.no_grad()`: at its peak, all that the
+# call holds at once must take less than the whole score matrix would.
 #
 # ```
 # blockwise_attention(q, k, v, block=16)    # what F.scaled_dot_product_attention(q, k, v) gives

@@ -30,8 +30,9 @@ class Running:
     """A right answer; a mistake overrides one of its methods."""
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
-        top = q.new_full((*q.shape[:-1], 1), self.start())
-        total, mixed = torch.zeros_like(top), q.new_zeros(*q.shape[:-1], v.shape[-1])
+        like = self.state(q)
+        top = like.new_full((*q.shape[:-1], 1), self.start())
+        total, mixed = torch.zeros_like(top), like.new_zeros(*q.shape[:-1], v.shape[-1])
         for keys, values in self.blocks(k, v, block):
             scores = self.scores(q, keys)
             new = self.maximum(top, scores)
@@ -40,6 +41,10 @@ class Running:
             mixed = self.mix(mixed, shrink, weights, values)
             top = new
         return self.finish(mixed, total)
+
+    def state(self, q: Tensor) -> Tensor:
+        """Return a tensor whose dtype and device those of the sums are."""
+        return q
 
     def start(self) -> float:
         return -math.inf
@@ -130,6 +135,21 @@ class Overflow(Running):
 class StartsAtZero(Running):
     def start(self) -> float:
         return 0.0
+
+
+class StartsAtMinus10000(Running):
+    def start(self) -> float:
+        return -1e4
+
+
+class StateInFloat32(Running):
+    def state(self, q: Tensor) -> Tensor:
+        return torch.empty(0, device=q.device)
+
+
+class ResultInFloat32(StateInFloat32):
+    def mix(self, mixed: Tensor, shrink: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+        return super().mix(mixed, shrink, weights.to(values.dtype), values)
 
 
 class DropsLast(Running):
@@ -270,8 +290,10 @@ MISTAKES = [
     Mistake("one-maximum-for-all-rows", OneMaximumForAll(), AT + "one maximum was taken for all queries; where a row's "
             "scores are far below it, all of its weights vanish.", READ),
     Mistake("overflow", Overflow(), AT + "without a maximum taken off, exp overflows.", READ),
-    Mistake("starts-at-zero", StartsAtZero(), AT + "where all scores are far below 0, their weights vanish, unless "
-            "the largest is taken off: it is the first maximum, not 0.", READ),
+    *(Mistake("starts-at-a-number", program, AT + "where all scores are far below 0, their weights vanish, unless "
+              "the largest is taken off. Before the first block the maximum is -inf, not a number that is larger than "
+              "all of them.", READ)
+      for program in (StartsAtZero(), StartsAtMinus10000())),
     Mistake("averages-blocks", averages_blocks, AT + "the blocks' results were averaged, whatever weight their keys "
             "have.", READ),
     Mistake("not-scaled", NotScaled(), AT + "the scores are divided by the root of d.", READ),
@@ -283,6 +305,10 @@ MISTAKES = [
     Mistake("not-divided", NotDivided(), AT + "in the end the weighted values are divided by the sum of the weights.",
             READ),
     Mistake("detached", Detached(), CUT, READ),
+    Mistake("state-in-float32", StateInFloat32(), 'In the case "{case}" the call raised {error}: the sums were begun '
+            "in float32, which made all that follows float32; begin them in the dtype of q.", READ),
+    Mistake("state-in-float32", ResultInFloat32(), "The result is {got_dtype} where {want_dtype} is wanted: the sums "
+            "were begun in float32; begin them in the dtype of q.", READ),
     *reading(READ, with_floats(right, 0)),
 ]  # fmt: skip
 

@@ -118,6 +118,11 @@ class ByName(Counting):  # type: ignore[no-untyped-call]
         return any(name in str(func) for name in names) and super().waits(func, args)
 
 
+class DropsKeywords(Counting):  # type: ignore[no-untyped-call]
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__torch_dispatch__(func, types, args)
+
+
 class EveryOperator(Counting):  # type: ignore[no-untyped-call]
     def waits(self, func: Any, args: Any) -> bool:
         return True
@@ -133,6 +138,10 @@ def counting(mode: type[Counting] = Counting, *, calls: int = 1, kinds: bool = F
         return len(set(found.found) if kinds else found.found)
 
     return count
+
+
+def of_the_first_argument(fn: Callable[..., Any], *args: Any) -> int:
+    return int(counting()(fn, args[0]))
 
 
 def whether(fn: Callable[..., Any], *args: Any) -> bool:
@@ -195,6 +204,11 @@ MISTAKES = [
     Mistake("counts-two-calls", counting(calls=2), COUNT + "the function ran twice under the counter.", READ),
     Mistake("counts-every-operator", counting(EveryOperator), COUNT + "every operator was counted; most of them are "
             "queued, and nobody waits.", READ),
+    Mistake("drops-keywords", counting(DropsKeywords), 'For "{case}" the call raised {error}: `__torch_dispatch__` ran '
+            "each operator without its keyword arguments, such as `dtype`, so the function no longer does what it did.",
+            READ),
+    Mistake("first-argument-only", of_the_first_argument, 'For "{case}" the call raised {error}: the function may take '
+            "several arguments; `fn(*args)` hands on all of them.", READ),
     Mistake("says-whether", whether, COUNT + "this says whether there is a wait, not how many.", READ),
 ]  # fmt: skip
 
@@ -203,7 +217,6 @@ def more_cases(draw: Draw) -> list[Case]:
     shown = (
         "an index and a mask",
         "selected and unique",
-        "counted and merged",
         "a while",
         "a training step",
         "a boolean mask",

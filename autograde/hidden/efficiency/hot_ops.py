@@ -58,6 +58,14 @@ class Profiled:
         return [entry.key for entry in entries[:top]]
 
 
+class FirstArgumentOnly(Profiled):
+    def warm_up(self, fn: Callable[..., Any], *args: Any) -> None:
+        fn(args[0])
+
+    def run(self, fn: Callable[..., Any], *args: Any) -> None:
+        fn(args[0])
+
+
 class Total(Profiled):
     def time(self, entry: Any, on_device: bool) -> float:
         return float(entry.device_time_total if on_device else entry.cpu_time_total)
@@ -243,6 +251,8 @@ MISTAKES = [
     Mistake("sorted-by-name", TopBeforeSorting(), NAMED + "the names are in alphabetical order, not by time.", READ),
     Mistake("prefix-stripped", Stripped(), NAMED + "the names keep their `aten::`.", READ),
     Mistake("not-a-list", WithTimes(), NAMED + "a list of names is wanted.", READ),
+    Mistake("first-argument-only", FirstArgumentOnly(), 'In the case "{case}" the call raised {error}: `fn` may take '
+            "several arguments; `fn(*args)` hands on all of them.", READ),
     Mistake("lists-events", EachEvent(), NAMED + "each event was listed, so a name comes up more than once, and its "
             "calls do not add up.", READ),
 ]  # fmt: skip

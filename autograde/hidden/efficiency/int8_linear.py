@@ -149,13 +149,13 @@ class LosesBias(Right):
 
 class BiasScaled(Right):
     def forward(self, x: Tensor) -> Tensor:
-        y = F.linear(x, self.q.float(), self.bias)
+        y = F.linear(x, self.q.to(x.dtype), self.bias)
         return y * self.scale.T.squeeze(0)
 
 
 class ForgetsScale(Right):
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.q.float(), self.bias)
+        return F.linear(x, self.q.to(x.dtype), self.bias)
 
 
 class SharesBias(Right):
@@ -186,6 +186,30 @@ class ChangesOriginal(Right):
         super().__init__(linear)
         with torch.no_grad():
             linear.weight.copy_(self.q.float() * self.scale)
+
+
+class FreezesOriginal(Right):
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__(linear.requires_grad_(False))
+
+
+class WithoutGraph(Right):
+    @torch.no_grad()
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x)
+
+
+class Float32Only(Right):
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = F.linear(x, self.q.float()) * self.scale[:, 0]
+        return y if self.bias is None else y + self.bias
+
+
+class OnesOnCpu(Right):
+    def quantized(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        largest = weight.abs().amax(1, keepdim=True)
+        scale = torch.where(largest == 0, torch.ones(len(weight), 1), largest / 127)
+        return (weight / scale).round().to(torch.int8), scale
 
 
 class RowsOnly(Right):
@@ -245,11 +269,20 @@ MISTAKES = [
     Mistake("too-coarse", Truncates, OFF + "the levels are far coarser than 255 of them would be.", READ),
     Mistake("changes-the-original", ChangesOriginal, 'In the case "{case}" the weight of the layer '
             "that was converted is {got} afterwards, and should be {want}.", READ),
+    Mistake("freezes-the-original", FreezesOriginal, 'In the case "{case}" the {what} are {got} and should be {want}: '
+            "the layer that was converted got another mode, or its parameters another `requires_grad`, dtype or "
+            "device. `detach()` leaves it alone.", READ),
+    Mistake("without-a-graph", WithoutGraph, 'In the case "{case}" the {what} is {got} where {want} is wanted: the '
+            "bias is a Parameter and can be trained, and so can layers before this one. Under `no_grad`, or detached, "
+            "nothing reaches them.", READ),
+    Mistake("float32-only", Float32Only, 'In the case "{case}" the call raised {error}: the levels became float32 for '
+            "the product, and x has another dtype; `.to(x.dtype)` makes them fit.", READ),
     Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {error}: a linear layer takes any "
             "leading dimensions.", READ),
     Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {refusal}: a layer may have no '
             "bias; `linear.bias` is None then.", READ),
     Mistake("made-on-cpu", MadeOnCpu, MIXED, READ),
+    Mistake("made-on-cpu", OnesOnCpu, MIXED, READ),
 ]  # fmt: skip
 
 

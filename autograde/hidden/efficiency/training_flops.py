@@ -88,6 +88,17 @@ def clears_model_only(model: nn.Module, x: Tensor) -> int:
     return count
 
 
+def clears_frozen(model: nn.Module, x: Tensor) -> int:
+    leaves = leaves_of(model, x)
+    before = [leaf.grad for leaf in leaves]
+    model.zero_grad()
+    x.grad = None
+    count = pollutes(model, x)
+    for leaf, grad in zip(leaves, before, strict=True):
+        leaf.grad = grad
+    return count
+
+
 def always_x(model: nn.Module, x: Tensor) -> int:
     x = x.detach().requires_grad_()
     return right(model, x)
@@ -121,6 +132,8 @@ MISTAKES = [
     Mistake("pollutes-grad", pollutes, LEFT_BEHIND + "`backward` adds to every `.grad`.", READ),
     Mistake("clears-grad", clears, LEFT_BEHIND + "clearing them also loses those that were there before.",
             READ),
+    Mistake("clears-grad-of-frozen", clears_frozen, LEFT_BEHIND + "a frozen parameter may hold a gradient from before. "
+            "`zero_grad` takes that away, and only those that require one were put back.", READ),
     Mistake("pollutes-grad-of-x", clears_model_only, LEFT_BEHIND + "the parameters' gradients are as before, and x got "
             "one.", READ),
     Mistake("counts-gradient-of-x", always_x, COUNT + "the gradient of x was computed, though x requires none.", READ),

@@ -311,7 +311,7 @@ def more_cases(draw: Draw) -> list[Case]:
         case("one layer, all extras", depth=1, extras=["norm", "scale", "tied"], lr=1.0, decay=0.9, **near),
         case("drawn", depth=draw.size(4, 9), extras=["scale"], lr=draw.size(1, 99) / 1e4,
              decay=draw.size(50, 99) / 100, **near),
-        case("no decay", depth=2, extras=["norm"], lr=0.01, decay=1.0, **near),
+        case("no decay", depth=2, extras=["norm", "frozen head"], lr=0.01, decay=1.0, **near),
     ]  # fmt: skip
 
 

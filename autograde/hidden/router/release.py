@@ -35,7 +35,7 @@ class Release:
     def __call__(self, model: Any, vocab: Any, config: Any, example: Any, directory: Any, atol: float = 1e-4) -> None:
         modes = [(m, m.training) for m in model.modules()]
         directory = Path(directory)
-        folder = Path(tempfile.mkdtemp(dir=directory.parent))
+        folder = Path(tempfile.mkdtemp(dir=self.place(directory)))
         try:
             self.prepare(model)
             self.write(model, vocab, config, example, folder)
@@ -45,6 +45,9 @@ class Release:
         finally:
             self.tidy(folder)
             self.give_back(modes)
+
+    def place(self, directory: Path) -> Any:
+        return directory.parent
 
     def prepare(self, model: Any) -> None:
         model.eval()
@@ -188,6 +191,15 @@ class TrainMode(Release):
         pass
 
 
+class ElsewhereOnDisk(Release):
+    def place(self, directory: Path) -> Any:
+        return None
+
+    def swap(self, folder: Path, directory: Path) -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.move(folder, directory)
+
+
 class NoVocab(Release):
     def words(self, vocab: Any, path: Path) -> None:
         pass
@@ -316,6 +328,9 @@ MISTAKES = [
             "always with as many tickets as the example has. It was not right for another number.", RELEASE),
     Mistake("train-mode-export", TrainMode(), 'In the case "{case}" the {what} are off, {got} where {want} is wanted: '
             "the model was exported in training mode.", RELEASE),
+    Mistake("temporary-folder-elsewhere", ElsewhereOnDisk(), IS + "a folder in the system's place for temporary files "
+            "may be on another disk. Then it is copied file by file, and for a while half a release is there.",
+            RELEASE),
     Mistake("no-vocab", NoVocab(), 'In the case "{case}" the folder holds {files}: without its vocabulary nobody can '
             "feed the model.", RELEASE),
     Mistake("words-without-ids", WordsAsAList(), IS + "the dict itself is asked for.", RELEASE),

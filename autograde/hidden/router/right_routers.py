@@ -20,15 +20,18 @@ class WithAFirstToken(nn.Module):
         self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
         self.position = nn.Parameter(torch.zeros(1, max_len + 1, dim))
         self.summary = nn.Parameter(torch.zeros(1, 1, dim))
-        layer = nn.TransformerEncoderLayer(dim, heads, dim, 0.0, batch_first=True)
-        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(dim, heads, dim, 0.0, batch_first=True) for _ in range(layers)
+        )
         self.head = nn.Linear(dim, num_classes)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         b, t = input_ids.shape
         x = torch.cat([self.summary.expand(b, 1, -1), self.embedding(input_ids)], dim=1) + self.position[:, : t + 1]
         ignored = F.pad(~attention_mask, (1, 0), value=False)
-        return self.head(self.encoder(x, src_key_padding_mask=ignored)[:, 0])
+        for layer in self.layers:
+            x = layer(x, src_key_padding_mask=ignored)
+        return self.head(x[:, 0])
 
 
 class Attending(nn.Module):

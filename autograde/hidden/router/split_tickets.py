@@ -38,7 +38,7 @@ class Splitting:
         train: list[int] = []
         held: list[int] = []
         self.seeded(seed)
-        for label in sorted(classes):
+        for label in self.ordered(classes):
             members = classes[label]
             self.refuse(label, members)
             self.shuffle(members)
@@ -52,6 +52,9 @@ class Splitting:
 
     def class_of(self, label: str) -> str:
         return label
+
+    def ordered(self, classes: dict[str, Groups]) -> list[str]:
+        return sorted(classes)
 
     def seeded(self, seed: int) -> None:
         self.draw = random.Random(seed)
@@ -72,6 +75,11 @@ class Splitting:
 
     def returned(self, train: list[int], held: list[int]) -> Any:
         return train, held
+
+
+class InTheOrderOfASet(Splitting):
+    def ordered(self, classes: dict[str, Groups]) -> list[str]:
+        return list(set(classes))
 
 
 class EachRowForItself(Splitting):
@@ -242,6 +250,9 @@ MISTAKES = [
     Mistake("reseeds-global-rng", ReseedsNumPy(), RESEEDED, SPLIT),
     Mistake("seed-ignored", IgnoresTheSeed(), SEED + "the split has to depend on `seed`, and on nothing else.", SPLIT),
     Mistake("same-split-for-every-seed", AlwaysSeed42(), SEED + "`seed` has to be used.", SPLIT),
+    Mistake("in-the-order-of-a-set", InTheOrderOfASet(), 'In the case "{case}" the same seed, `{what}`, gives {got}: '
+            "the classes were dealt out in the order of a set. For strings that changes from process to process; "
+            "`sorted` or a dict keeps one.", SPLIT),
     Mistake("unshuffled", NeverShuffles(), 'In the case "{case}" the held-out rows are {stretch} of each '
             "class: files are often sorted by date, so shuffle first.", SPLIT),
     Mistake("accepts-single-text", AcceptsSingles(), 'In the case "{case}" the call gave {refused}: a class with a '

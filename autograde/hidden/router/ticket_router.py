@@ -264,6 +264,22 @@ class HeadInASequence(Router):
         self.head = nn.Sequential(nn.Dropout(0.1), nn.Linear(dim, num_classes))  # type: ignore[assignment]
 
 
+class Encoder(Router):
+    """As PyTorch puts layers together: in a `TransformerEncoder`."""
+
+    def __init__(
+        self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
+    ) -> None:
+        super().__init__(vocab_size, num_classes, dim, heads, layers, max_len)
+        del self.layers
+        layer = nn.TransformerEncoderLayer(dim, heads, 2 * dim, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        x = self.encoder(self.embedded(input_ids), src_key_padding_mask=self.ignored(attention_mask))
+        return self.head(self.pooled(x, attention_mask))
+
+
 class Unbegun(nn.Module):
     def __init__(
         self, vocab_size: int, num_classes: int, dim: int = 32, heads: int = 4, layers: int = 2, max_len: int = 64
@@ -333,6 +349,8 @@ MISTAKES = [
     Mistake("no-head", HeadOfAnotherName, HEAD + "other exercises look for the last layer under this name.", ROUTER),
     Mistake("head-in-a-sequence", HeadInASequence, HEAD + "the linear layer itself is asked for, since it will be "
             "replaced.", ROUTER),
+    Mistake("no-list-of-layers", Encoder, "`layers` is {held} where {want_held} is wanted: a later exercise gives each "
+            "layer a learning rate, and looks for them there.", ROUTER),
     Mistake("missing-super-init", Unbegun, "Building the module raised {construction}: `super().__init__()` has to run "
             "before any layer is assigned.", ROUTER),
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import random
@@ -11,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from autograde.hidden.router.right_trainings import by_nadam, with_loaders
+from autograde.hidden.router.right_trainings import Training, with_loaders, with_scores_of_sklearn
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.router.train_router import training
 from torchcourse.model.exercise import Case, Draw
@@ -27,114 +25,6 @@ WHY = (
 """Why the reference is written as it is."""
 REQUIRED = ("keeps-last-not-best", "accuracy-not-macro-f1", "validates-in-train-mode", "log-lacks-lr")
 """The mistakes that a check must always be able to name."""
-
-
-class Training:
-    """A right training; a mistake overrides one of its methods."""
-
-    patience = 2
-
-    def __call__(self, model: Any, train: Any, val: Any, *, epochs: int, lr: float, device: Any, log: Any) -> Any:
-        model.to(device)
-        self.begin(log)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=self.rate(lr))
-        best: dict[str, Any] = {"val_loss": math.inf, "epoch": 0}
-        weights, since, record = self.copied(model), 0, best
-        for epoch in range(1, epochs + 1):
-            self.before_training(model, epoch)
-            loss = self.epoch(model, train, optimizer, device)
-            self.before_judging(model)
-            record = {"epoch": epoch, "lr": self.rate(lr), "train_loss": loss, **self.judged(model, val, device)}
-            self.write(record, log)
-            good = self.better(record, best)
-            since = self.bad_epochs(since, good, record)
-            if good:
-                best, weights = record, self.copied(model)
-            if since == self.patience:
-                break
-        self.restore(model, weights)
-        return self.returned(best, record)
-
-    def begin(self, log: Any) -> None:
-        pass
-
-    def rate(self, lr: float) -> float:
-        return lr
-
-    def copied(self, model: Any) -> Any:
-        return copy.deepcopy(model.state_dict())
-
-    def before_training(self, model: Any, epoch: int) -> None:
-        model.train()
-
-    def before_judging(self, model: Any) -> None:
-        model.eval()
-
-    def scored(self, model: Any, batch: Any, device: Any) -> tuple[Tensor, Tensor]:
-        ids, mask, labels = (batch[name].to(device) for name in ("input_ids", "attention_mask", "labels"))
-        return model(ids, mask), labels
-
-    def epoch(self, model: Any, train: Any, optimizer: Any, device: Any) -> float:
-        losses, sizes = [], []
-        for batch in self.ordered(train):
-            logits, labels = self.scored(model, batch, device)
-            loss = F.cross_entropy(logits, labels)
-            self.clear(optimizer)
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.step(optimizer)
-            losses.append(loss.item())
-            sizes.append(len(labels))
-        return self.mean(losses, sizes)
-
-    def ordered(self, train: list[Any]) -> list[Any]:
-        return random.sample(train, len(train))
-
-    def clear(self, optimizer: Any) -> None:
-        optimizer.zero_grad()
-
-    def mean(self, losses: list[float], sizes: list[int]) -> float:
-        return sum(loss * size for loss, size in zip(losses, sizes, strict=True)) / sum(sizes)
-
-    def step(self, optimizer: Any) -> None:
-        optimizer.step()
-
-    @torch.no_grad()
-    def judged(self, model: Any, val: Any, device: Any) -> dict[str, Any]:
-        parts = [self.scored(model, batch, device) for batch in val]
-        logits, labels = torch.cat([p[0] for p in parts]).cpu(), torch.cat([p[1] for p in parts]).cpu()
-        return {"val_loss": F.cross_entropy(logits, labels).item(), "macro_f1": self.score(logits, labels)}
-
-    def score(self, logits: Tensor, labels: Tensor) -> float:
-        predicted = logits.argmax(-1)
-        return self.of_classes([
-            2 * int(((predicted == c) & (labels == c)).sum()) / int((predicted == c).sum() + (labels == c).sum())
-            for c in self.classes(predicted, labels)
-        ])  # fmt: skip
-
-    def classes(self, predicted: Tensor, labels: Tensor) -> list[int]:
-        return sorted({*predicted.tolist(), *labels.tolist()})
-
-    def of_classes(self, scores: list[float]) -> float:
-        return sum(scores) / len(scores)
-
-    def better(self, record: Any, best: Any) -> bool:
-        return bool(record["val_loss"] < best["val_loss"])
-
-    def bad_epochs(self, since: int, good: bool, record: Any) -> int:
-        return 0 if good else since + 1
-
-    def write(self, record: dict[str, Any], log: Any) -> None:
-        with Path(log).open("a") as file:
-            file.write(json.dumps(self.line(record)) + "\n")
-
-    def line(self, record: dict[str, Any]) -> dict[str, Any]:
-        return record
-
-    def restore(self, model: Any, weights: Any) -> None:
-        model.load_state_dict(weights)
-
-    def returned(self, best: Any, last: Any) -> Any:
-        return best
 
 
 class KeepsLast(Training):
@@ -208,6 +98,32 @@ class Text(Training):
 class FromZero(Training):
     def line(self, record: dict[str, Any]) -> dict[str, Any]:
         return {**record, "epoch": record["epoch"] - 1}
+
+
+class LogsAtTheEnd(Training):
+    def begin(self, log: Any) -> None:
+        self.lines: list[str] = []
+        self.log = Path(log)
+
+    def write(self, record: dict[str, Any], log: Any) -> None:
+        self.lines.append(json.dumps(record) + "\n")
+
+    def restore(self, model: Any, weights: Any) -> None:
+        super().restore(model, weights)
+        with self.log.open("a") as file:
+            file.writelines(self.lines)
+
+
+class KeepsTheFileOpen(Training):
+    def begin(self, log: Any) -> None:
+        self.file = Path(log).open("a")  # noqa: SIM115
+
+    def write(self, record: dict[str, Any], log: Any) -> None:
+        self.file.write(json.dumps(record) + "\n")
+
+    def restore(self, model: Any, weights: Any) -> None:
+        super().restore(model, weights)
+        self.file.close()
 
 
 class Overwrites(Training):
@@ -290,6 +206,21 @@ class AnotherRate(Training):
         return 0.05
 
 
+class PlainAdam(Training):
+    def optimizer(self, parameters: Any, lr: float) -> Any:
+        return torch.optim.Adam(parameters, lr=lr)
+
+
+class PlainSGD(Training):
+    def optimizer(self, parameters: Any, lr: float) -> Any:
+        return torch.optim.SGD(parameters, lr=lr)
+
+
+class TrainsTheHead(Training):
+    def optimizer(self, parameters: Any, lr: float) -> Any:
+        return super().optimizer(list(parameters)[-2:], lr)
+
+
 class LabelledClassesOnly(Training):
     def classes(self, predicted: Tensor, labels: Tensor) -> list[int]:
         return sorted({*labels.tolist()})
@@ -354,6 +285,9 @@ MISTAKES = [
     Mistake("log-is-no-json", Text(), LACKS + "a line has to be a JSON object with five keys.", LOG),
     Mistake("epochs-from-zero", FromZero(), "The epochs in the log are {got} where {want} is wanted.", LOG),
     Mistake("overwrites-log", Overwrites(), "The lines of an earlier run are {got}: open the file to append.", LOG),
+    *(Mistake("logs-at-the-end", program, "While the last epoch trained, the log had {logged}: a line is in the file "
+              "only once it was written and the file closed, or flushed. A run that is killed leaves no log.", LOG)
+      for program in (LogsAtTheEnd(), KeepsTheFileOpen())),
     Mistake("never-stops", StopsAfter(10**6), STOP + "early stopping is missing.", LOG),
     Mistake("stops-too-early", StopsAfter(1), STOP + "one epoch that is no better is not enough.", LOG),
     Mistake("counts-all-bad-epochs", CountsAllBadEpochs(), STOP + "the count of bad epochs begins again after a good "
@@ -376,6 +310,10 @@ MISTAKES = [
     Mistake("train-loss-not-mean", SumOfLosses(), LOSS + "a mean over the tickets or over the batches is wanted.", LOG),
     Mistake("ignores-lr", AnotherRate(), "In the case \"{case}\" the optimizer used {rate}: the argument `lr` has no "
             "effect, or the rate never comes near it.", LOG),
+    *(Mistake("another-optimizer", program, "The steps were taken by {optimizer}, and AdamW is asked for.", LOG)
+      for program in (PlainAdam(), PlainSGD())),
+    Mistake("trains-some-parameters", TrainsTheHead(), "The optimizer was not given {outside}: all parameters of the "
+            "model are trained.", LOG),
     Mistake("returns-last-record", ReturnsLast(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted: this is the last one.", LOG),
     Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got} where {want} is '
@@ -392,4 +330,4 @@ def more_cases(draw: Draw) -> list[Case]:
     ]
 
 
-RIGHT_ANSWERS: list[Callable[..., Any]] = [with_loaders, by_nadam]
+RIGHT_ANSWERS: list[Callable[..., Any]] = [with_loaders, with_scores_of_sklearn]

@@ -97,12 +97,17 @@ def a_training_step(x: Tensor) -> float:
     return loss.item() if norm > 0 else 0.0
 
 
-FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
+def compared_with_another(x: Tensor, y: Tensor) -> Any:
+    return x[x > y], (x - y).abs().max().item()
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     f.__name__.replace("_", " "): f
     for f in (
         nothing_asked, one_item, two_numbers, an_if_on_a_tensor, a_boolean_mask, a_mask_of_uint8, a_mask_for_columns,
         two_masks, a_number_and_a_mask, an_integer_index, an_index_and_a_mask, where_of_three, nonzero_places,
         selected_and_unique, counted_and_merged, two_comparisons, a_loop_over_rows, a_while, a_training_step,
+        compared_with_another,
     )
 }  # fmt: skip
 
@@ -110,7 +115,8 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
 def probe(answer: Watched, function: str | list[str], x: Tensor) -> Observations:
     """Observe the number of waits in one of `FUNCTIONS`, or in several, one after the other."""
     fn = FUNCTIONS[function] if isinstance(function, str) else one_after_another(function)
-    return {"result": as_count(answer.answer(fn, x))}
+    args = (x, x.flip(0)) if function == "compared with another" else (x,)
+    return {"result": as_count(answer.answer(fn, *args))}
 
 
 def one_after_another(names: list[str]) -> Callable[[Tensor], Any]:
@@ -125,7 +131,8 @@ def function_case(draw: Draw, function: str) -> Case:
 def cases(draw: Draw) -> list[Case]:
     shown = ("nothing asked", "one item", "two numbers", "an if on a tensor", "a boolean mask", "an integer index",
              "where of three", "nonzero places", "two comparisons", "a loop over rows", "a mask of uint8",
-             "a mask for columns", "two masks", "a number and a mask")  # fmt: skip
+             "a mask for columns", "two masks", "a number and a mask", "counted and merged",
+             "compared with another")  # fmt: skip
     return [function_case(draw, name) for name in shown]
 
 

@@ -45,6 +45,10 @@ def many_kinds(x: Tensor) -> Tensor:
     return y.exp().sin().cos().tanh().cumsum(1)
 
 
+def two_tables(x: Tensor, y: Tensor) -> Tensor:
+    return torch.matmul(x, y.mT).exp().cumsum(1)
+
+
 class FirstCallPrepares:
     """A function whose first call prepares a table, as a compiled function or a lazy layer does."""
 
@@ -57,13 +61,14 @@ class FirstCallPrepares:
         return (self.table @ x.mT).exp().cumsum(1)
 
 
-FUNCTIONS: dict[str, Callable[[], Callable[[Tensor], Any]]] = {
+FUNCTIONS: dict[str, Callable[[], Callable[..., Any]]] = {
     "a product": lambda: a_product,
     "a loop": lambda: a_loop,
     "with a range of its own": lambda: with_a_range,
     "nested names": lambda: nested_names,
     "many kinds": lambda: many_kinds,
     "the first call prepares": FirstCallPrepares,
+    "two tables": lambda: two_tables,
 }
 
 
@@ -73,7 +78,8 @@ def probe(
     """Observe the names for one of `FUNCTIONS`, in profiles whose times are known."""
     options = {} if top is None else {"top": top}
     with known_times(host, kernels, x.device):
-        names = answer.answer(FUNCTIONS[function](), x, **options)
+        args = (x, x + 1) if function == "two tables" else (x,)
+        names = answer.answer(FUNCTIONS[function](), *args, **options)
     return {"result": names if isinstance(names, list) else kind(names)}
 
 
@@ -113,6 +119,7 @@ def cases(draw: Draw) -> list[Case]:
         profiled(draw, "nested names", 3),
         profiled(draw, "the first call prepares", 3),
         profiled(draw, "many kinds"),
+        profiled(draw, "two tables", 3),
         range_on_device(draw),
         on_the_host_alone(draw),
     ]

@@ -21,37 +21,54 @@ EXACT = 0.001
 WITHOUT = "a layer without a bias"
 
 
-def probe(answer: Watched, weight: Tensor, bias: Tensor | None, x: Tensor) -> Observations:
-    """Observe a converted layer. If one without a bias is too much for the answer, note that, and observe one whose
-    bias is zero, so that this does not hide everything else."""
+def probe(answer: Watched, weight: Tensor, bias: Tensor | None, x: Tensor, there: bool = False) -> Observations:
+    """Observe a layer, converted on the CPU or, if `there`, on the device of x. If one without a bias is too much for
+    the answer, note that, and observe one whose bias is zero, so that this does not hide everything else."""
     if bias is not None:
-        return _observed(answer, weight, bias, x)
+        return _observed(answer, weight, bias, x, there)
     try:
-        return {**_observed(answer, weight, None, x), WITHOUT: "works"}
+        return {**_observed(answer, weight, None, x, there), WITHOUT: "works"}
     except Unattempted:
         raise
     except Exception as error:
         why = raised(error)
-        seen = _observed(answer, weight, torch.zeros(len(weight), device=x.device), x)
+        seen = _observed(answer, weight, weight.new_zeros(len(weight)), x, there)
         return {**seen, WITHOUT: Raised(why.kind, why.message, why.reason or "without a bias")}
 
 
-def _observed(answer: Watched, weight: Tensor, bias: Tensor | None, x: Tensor) -> Observations:
-    """Convert a layer on the CPU, move it to the device of x, and observe its outputs and what a file of it holds."""
-    linear = linear_of(weight.cpu(), None if bias is None else bias.cpu())
-    before = {name: p.detach().clone() for name, p in linear.named_parameters()}
+def _observed(answer: Watched, weight: Tensor, bias: Tensor | None, x: Tensor, there: bool) -> Observations:
+    """Convert a layer, move it to the device of x, and observe its outputs and what a file of it holds."""
+    linear = linear_of(weight.cpu(), None if bias is None else bias.cpu()).to(x.device if there else "cpu")
+    before, kinds = {name: p.detach().clone() for name, p in linear.named_parameters()}, _kinds(linear)
     module = answer.answer.from_linear(linear)  # type: ignore[attr-defined]
     if not isinstance(module, nn.Module):
         return {"returned": kind(module)}
     now = {name: (p.detach(), before[name]) for name, p in linear.named_parameters()}
     seen = {**_held(module, linear), **_on_file(module, linear), **kept(**now)}
+    seen["flags of the original"] = "as before" if _kinds(linear) == kinds else "changed"
     module = module.to(x.device)
-    return {**seen, **look(module(x), x), **_reloaded(answer, module, linear, x)}
+    return {**seen, **look(module(x), x), **_reloaded(answer, module, linear, x), **_graph(answer, module, x)}
+
+
+def _kinds(linear: nn.Linear) -> list[Any]:
+    """Return a layer's mode, and whether its parameters require gradients, with their dtypes and devices."""
+    return [linear.training, *((p.requires_grad, p.dtype, p.device) for p in linear.parameters())]
+
+
+def _graph(answer: Watched, module: nn.Module, x: Tensor) -> Observations:
+    """Observe whether the outputs depend on x and on the bias for autograd."""
+    parameters = list(nn.Module.parameters(module))
+    y = answer.run(module, x.clone().requires_grad_())
+    if not isinstance(y, Tensor) or not y.requires_grad:
+        return {"graph of the outputs": "none"}
+    y.sum().backward()  # type: ignore[no-untyped-call]
+    arrived = [p.requires_grad and p.grad is not None for p in parameters]
+    return {"graph of the outputs": "to x and the parameters" if all(arrived) else "to x, and not to all parameters"}
 
 
 def linear_of(weight: Tensor, bias: Tensor | None) -> nn.Linear:
     """Return a layer with these weights."""
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None)
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=weight.dtype)
     with torch.no_grad():
         linear.weight.copy_(weight)
         if bias is not None:
@@ -103,7 +120,7 @@ def _file(module: nn.Module) -> io.BytesIO:
 def _reloaded(answer: Watched, module: Any, linear: nn.Linear, x: Tensor) -> Observations:
     """Observe the outputs after the state_dict was loaded into a module that was made from another layer."""
     other = linear_of(torch.ones_like(linear.weight), None if linear.bias is None else torch.ones_like(linear.bias))
-    fresh = answer.answer.from_linear(other).to(x.device)  # type: ignore[attr-defined]
+    fresh = answer.answer.from_linear(other.cpu()).to(x.device)  # type: ignore[attr-defined]
     try:
         nn.Module.load_state_dict(fresh, torch.load(_file(module), map_location=x.device, weights_only=True))
     except RuntimeError as error:
@@ -133,24 +150,27 @@ def derive(case: Case, seen: Observations) -> Observations:
 
 
 def layer_case(
-    draw: Draw, name: str, outputs: int, inputs: int, *batch: int, bias: bool = True, size: float = 1.0
-) -> Case:
+    draw: Draw, name: str, outputs: int, inputs: int, *batch: int, bias: bool = True, size: float = 1.0,
+    dtype: torch.dtype = torch.float32, there: bool = False,
+) -> Case:  # fmt: skip
     """Return the case of a drawn layer whose rows and columns differ in size, and of a drawn input."""
     sizes = torch.linspace(0.02, 2, outputs)[:, None] * torch.linspace(0.3, 1, inputs)
     shift = 3 * size * draw.normal(outputs) if bias else None
     weight, x = size * sizes * draw.normal(outputs, inputs), draw.normal(*batch, inputs)
-    return case(name, rtol=1e-4, atol=1e-3, weight=weight, bias=shift, x=x)  # threads add up in another order
+    numbers = {"weight": weight.to(dtype), "bias": None if shift is None else shift.to(dtype), "x": x.to(dtype)}
+    return case(name, rtol=1e-4, atol=1e-3, **numbers, there=there)  # threads add up in another order
 
 
 def cases(draw: Draw) -> list[Case]:
     n = draw.size(3, 6)
     return [
         layer_case(draw, "a batch", 150, 200, n),
-        layer_case(draw, "more outputs than inputs", 210, 120, n),
+        layer_case(draw, "more outputs than inputs", 210, 120, n, there=True),
         layer_case(draw, "without a bias", 130, 180, n, bias=False),
         layer_case(draw, "two leading dimensions", 120, 170, 2, n),
         layer_case(draw, "a single row", 140, 160),
         layer_case(draw, "tiny weights", 110, 130, n, size=1e-9),
+        layer_case(draw, "a layer in float64", 100, 150, n, dtype=torch.float64),
     ]
 
 

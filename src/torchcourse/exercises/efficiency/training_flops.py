@@ -61,7 +61,7 @@ def probe(answer: Watched, model: str, width: int, x: Tensor, followed: bool, ea
     x.requires_grad_(followed)
     leaves = {"x": x, **dict(made.named_parameters())}
     for leaf in leaves.values():
-        if earlier and leaf.requires_grad:
+        if earlier and (leaf.requires_grad or leaf is not x):  # a frozen parameter may have one, too
             leaf.grad = torch.full_like(leaf, 2.0)
     before = {name: leaf.grad for name, leaf in leaves.items()}
     seen: Observations = {"result": as_count(answer.answer(made, x))}
@@ -93,7 +93,7 @@ def cases(draw: Draw) -> list[Case]:
         model_case(draw, "one layer", n, d),
         model_case(draw, "one layer", n, d, name="one layer, x requires grad", followed=True),
         model_case(draw, "two layers", n, d, name="two layers with gradients from before", earlier=True),
-        model_case(draw, "a frozen first layer", n, d),
+        model_case(draw, "a frozen first layer", n, d, earlier=True),
         model_case(draw, "a convolution", 2, 2, n + 4, d + 4, width=2),
         model_case(draw, "attention", 2, n, d),
     ]

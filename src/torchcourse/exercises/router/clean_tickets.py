@@ -72,6 +72,7 @@ def cases(draw: Draw) -> list[Case]:
         case("one ticket with two labels", rows=[*at_odds, conflict]),
         case("two labels for one, with a majority", rows=[*many, *votes]),
         case("empty texts", rows=[*empty[:3], ["", LABELS[0]], *empty[3:], [" \n", LABELS[0]], ["", LABELS[0]]]),
+        case("empty texts with two labels", rows=[[" ", LABELS[0]], *empty[:2], ["", LABELS[1]]]),
         case("no rows", rows=[]),
         case("ß is not ss", rows=[["Straße 5", LABELS[0]], ["STRASSE 5", LABELS[1]], ["strasse 5", LABELS[1]]]),
     ]

@@ -18,8 +18,9 @@ class Encoder(nn.Module):
 
     `extras` may hold "norm" (a norm beside the layers), "scale" (a parameter that belongs to no layer), "tied" (the
     head's weight is the embedding's), "words first" (the embeddings are made before the head), "frozen" (the
-    embeddings and the lowest layer learn nothing), "others" (parts whose names begin as those of head and layers do)
-    and "layers share" (the lowest layer shares a parameter with the highest, and one with the norm, if there is one).
+    embeddings and the lowest layer learn nothing), "frozen head", "others" (parts whose names begin as those of head
+    and layers do) and "layers share" (the lowest layer shares a parameter with the highest, and one with the norm, if
+    there is one).
     """
 
     def __init__(self, depth: int, extras: list[str]) -> None:
@@ -44,6 +45,7 @@ class Encoder(nn.Module):
             self.layers[-1][0].weight = lowest[0].weight  # type: ignore[index]
             if "norm" in extras:
                 self.norm.bias = lowest[1].bias
+        self.head.requires_grad_("frozen head" not in extras)
         if "frozen" in extras:
             self.words.requires_grad_(False)
             self.layers[0].requires_grad_(False)

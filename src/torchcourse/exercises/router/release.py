@@ -24,6 +24,7 @@ from torchcourse.probes.trainable_models import with_detail
 
 FOLDER = Path("releases/router")
 FILES = ("config.json", "router.onnx", "vocab.json", "weights.pt")
+BESIDE = "beside the folder"
 OLD = {"router.onnx": "the old model", "vocab.json": "{}", "note.txt": "the old release"}
 
 
@@ -72,12 +73,13 @@ def probe(
     FOLDER.mkdir(parents=True) if old else FOLDER.parent.mkdir(parents=True)
     for name, text in OLD.items() if old else ():
         (FOLDER / name).write_text(text)
-    with operators_known(), _watched_sessions() as held:
+    with operators_known(), _watched_sessions() as (held, tried):
         error = _attempt(answer, model, vocab, config, _example(len(words), rows, length), FOLDER, bound)
     modes = [m.training for m in (model, model.words, model.head, model.frozen)]
     seen: Observations = {
         "raised by the call": error,
         "while ONNX ran, the folder was": held,
+        "the file that ONNX ran was": tried,
         "modes afterwards": _modes(modes, [train, train, train, False]),
         "model afterwards": untouched(model, before),
         "beside the folder": [
@@ -115,16 +117,19 @@ def _attempt(answer: Watched, *args: Any) -> Any:
 
 
 @contextlib.contextmanager
-def _watched_sessions() -> Iterator[list[str]]:
-    """Yield a list that says, for each session of ONNX Runtime begun in this block, what the folder was then."""
+def _watched_sessions() -> Iterator[tuple[list[str], list[str]]]:
+    """Yield lists that say, for each session of ONNX Runtime begun in this block, what the folder was then, and where
+    the file was that it ran."""
     import onnxruntime
 
     found: list[str] = []
+    tried: list[str] = []
     real = onnxruntime.InferenceSession
 
     def session(*args: Any, **kwargs: Any) -> Any:
         new = (FOLDER / "weights.pt").exists() or ((FOLDER / "router.onnx").exists() and not _is_old())
         found.append("overwritten already" if new else "as before")
+        tried.append(_place(args[0] if args else kwargs.get("path_or_bytes")))
         options = kwargs.setdefault("sess_options", onnxruntime.SessionOptions()) if len(args) < 2 else args[1]
         if options is not None:
             options.log_severity_level = 4
@@ -132,9 +137,16 @@ def _watched_sessions() -> Iterator[list[str]]:
 
     onnxruntime.InferenceSession = session
     try:
-        yield found
+        yield found, tried
     finally:
         onnxruntime.InferenceSession = real
+
+
+def _place(model: Any) -> str:
+    """Say whether a file lies beside the folder, or in one that does; a model that was never written counts as such."""
+    if not isinstance(model, str | Path):
+        return BESIDE
+    return BESIDE if FOLDER.parent.resolve() in Path(model).resolve().parents else "in another place"
 
 
 def _is_old() -> bool:
@@ -188,8 +200,9 @@ def derive(_case: Case, seen: Observations) -> Observations:
     """Reduce what the folder was while ONNX Runtime ran to one word."""
     held = seen["while ONNX ran, the folder was"]
     words = "ONNX never ran" if not held else held[0] if len(set(held)) == 1 else "overwritten already"
-    error = seen["raised by the call"]
-    return {**seen, "while ONNX ran, the folder was": words, "raised by the call": error}
+    tried = seen["the file that ONNX ran was"]
+    place = next((each for each in tried if each != BESIDE), BESIDE)
+    return {**seen, "while ONNX ran, the folder was": words, "the file that ONNX ran was": place}
 
 
 def release_case(draw: Draw, name: str, *, faulty: str = "", old: bool = True, train: bool = False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from typing import Any
 
@@ -16,6 +17,23 @@ from torchcourse.probes.trainable_models import with_detail
 GLOBAL = 77  # the global generators are seeded with this, and with the next number for the second call
 
 SEEDS = 6  # so many seeds are tried
+SALTS = 4  # and so many orders of sets
+
+
+class Salted(str):
+    """A label whose place in a set goes by a number, as that of a string changes from process to process."""
+
+    salt = 0
+
+    def __hash__(self) -> int:
+        return zlib.crc32(f"{self.salt} {self}".encode())
+
+
+def salted(labels: list[str], salt: int) -> list[str]:
+    made = [Salted(label) for label in labels]
+    for label in made:
+        label.salt = salt
+    return list(made)
 
 
 def probe(answer: Watched, texts: list[str], labels: list[str], fraction: float, seed: int) -> Observations:
@@ -28,6 +46,7 @@ def probe(answer: Watched, texts: list[str], labels: list[str], fraction: float,
         first = answer(list(texts), list(labels), fraction, seed)
     seed_generators(GLOBAL + 1)
     again = answer(list(texts), list(labels), fraction, seed)
+    elsewhere = [answer(list(texts), salted(labels, n), fraction, seed) for n in range(SALTS)]
     another = answer(list(texts), list(labels), fraction, seed + 1)
     if not (isinstance(first, tuple | list) and len(first) == 2):
         return {"returned": f"{kind(first)}, where a pair of lists is wanted"}
@@ -36,7 +55,7 @@ def probe(answer: Watched, texts: list[str], labels: list[str], fraction: float,
         return {"returned": f"a pair with {_described(strange[0])}, where lists of ints are wanted"}
     more = [_listed(answer(list(texts), list(labels), fraction, seed + n)) for n in range(2, SEEDS)]
     return {"split": list(first), "again": _listed(again), "another": _listed(another), "more": more,
-            "generators": found}  # fmt: skip
+            "elsewhere": [_listed(split) for split in elsewhere], "generators": found}  # fmt: skip
 
 
 def _refusal(answer: Watched, single: str, *args: Any) -> Observations:
@@ -87,10 +106,17 @@ def derive(case: Case, seen: Observations) -> Observations:
         **facts,
         "held-out rows of each class": _stretch(labels, inside),
         "called again with the same seed": "the same split" if seen["again"] == mixed else "another split",
+        "called in another process": "the same split" if _agree(seen) else "another split",
         "with another seed": "another split" if seen["another"] != mixed else "the same split",
         f"splits of {SEEDS} seeds": "different" if different > SEEDS - 2 else f"{different} in turn",
         "global generators": ", ".join(seen["generators"]) or "untouched",
     }
+
+
+def _agree(seen: Observations) -> bool:
+    """Return whether a split is the same in whichever order sets are; as far as it is the same when called again."""
+    plain = [sorted(part) for part in seen["split"]]
+    return seen["again"] != plain or all(split == plain for split in seen["elsewhere"])
 
 
 def _clear(keys: list[str], labels: list[str]) -> bool:

@@ -16,6 +16,7 @@ from torchcourse.probes.modules import (
     count_ineffective_weights,
     ends_when_unusable,
     quoting,
+    without_graph,
     without_none,
 )
 from torchcourse.probes.observe import kind, where
@@ -36,6 +37,9 @@ def probe(
     head: Any = getattr(module, "head", None)
     linear = isinstance(head, nn.Linear)
     seen: Observations = {"head": f"nn.Linear with {head.out_features} outputs" if linear else kind(head)}
+    layers: Any = getattr(module, "layers", "missing")
+    held = f"nn.ModuleList of {len(layers)}" if isinstance(layers, nn.ModuleList) else layers
+    seen["`layers`"] = held if isinstance(held, str) else kind(held)
     module.eval()
     _unsettle(module, noise)
     mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
@@ -44,6 +48,7 @@ def probe(
         return {**seen, "outcome": logits if isinstance(logits, Raised) else kind(logits)}
     seen |= {"shape": list(logits.shape), "device": where(logits, ids), "as it is": logits}
     seen["muted"] = count_ineffective_weights(module, logits)
+    seen |= without_graph(lambda: module(ids, mask), logits)
     wider, wider_mask = _wider(ids, under), _wider(mask, torch.zeros_like(under, dtype=torch.bool))
     seen["with more padding"] = module(wider, wider_mask)
     seen["with other words under the padding"] = module(_wider(ids, under.flip(1)), wider_mask)
@@ -132,7 +137,7 @@ def _with_plain_head(module: Any, ids: Tensor, mask: Tensor) -> Tensor:
 
 def derive(_case: Case, seen: Observations) -> Observations:
     """Say which of the results agree."""
-    names = ("head", "shape", "device", "outcome", "construction", "returned")
+    names = ("head", "`layers`", "shape", "device", "outcome", "construction", "returned")
     facts: Observations = {name: seen[name] for name in names if name in seen}
     if "as it is" not in seen:
         return facts
@@ -155,6 +160,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
         facts[words] = "more parameters" if grew else "as many parameters" + ", as a layer is repeated" * repeated
     for name in ("shared with another router", "other numbers of heads", "parameters without a gradient"):
         facts[name] = seen[name]
+    facts["under torch.no_grad()"] = seen["under torch.no_grad()"]
     return facts
 
 
@@ -200,6 +206,7 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"sizes": inputs["sizes"], "lengths": inputs["lengths"]}
     fields |= {"head": seen["head"], "want_head": wanted["head"]} if "head" in seen else {}
+    fields |= {"held": seen["`layers`"], "want_held": wanted["`layers`"]} if "`layers`" in seen else {}
     longest = seen.get("a ticket of max_len words")
     fields |= {"longest": longest.message} if isinstance(longest, Raised) else {}
     names = {"shared": "shared with another router", "heads": "other numbers of heads",

@@ -110,11 +110,16 @@ def probe(
     """Train a small reader on tickets, and observe its log and its weights."""
     rows = sum(len(one[2]) for one in train)
     device, model = words.device, Reader(words.cpu(), head.cpu(), script, rows, astray)
-    used: list[float] = []
+    used, lengths = list[float](), list[int]()
+    kinds, outside = set[str](), set[str]()
     watch = WatchedTraining(torch.zeros(0))
 
     def before_step(optimizer: torch.optim.Optimizer, *_: object) -> None:
         used.append(float(optimizer.param_groups[0]["lr"]))
+        lengths.append(len(log.read_text().splitlines()) if log.exists() else 0)
+        kinds.add("AdamW" if isinstance(optimizer, torch.optim.AdamW) else type(optimizer).__name__)
+        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        outside.update(name for name, p in model.named_parameters() if p.requires_grad and id(p) not in held)
         watch.step(optimizer)
 
     hook = register_optimizer_step_pre_hook(before_step)
@@ -135,6 +140,9 @@ def probe(
         "earlier": lines[:1] == [EARLIER],
         "best": {key: number(best[key]) for key in KEYS if key in best} if isinstance(best, dict) else kind(best),
         "rates": sorted(set(used)),
+        "lines while it trained": lengths[-1] - lengths[0] if lengths else len(records) - 2,
+        "optimizer": ", ".join(sorted(kinds)) or "AdamW",
+        "outside": ", ".join(sorted(outside)) or "none",
         "gradients at each step": watch.seen()["gradients at each step"],
         "epochs": model.epochs(),
         "likeness": min(model.likeness, default=1.0),
@@ -209,6 +217,10 @@ def derive(_case: Case, seen: Observations) -> Observations:
         facts["macro_f1 of the best epoch"] = _score(own.get("macro_f1"), logits, labels)
     facts["training stopped"] = _stop(losses, _case.inputs["epochs"])
     facts["passes over the tickets"] = "one an epoch" if _near(seen["passes"] / len(records), 1.0) else "others"
+    there = seen["lines while it trained"]
+    missing = with_detail("missing lines", f"{there} of the {len(records) - 1} lines of the epochs before")
+    facts["the log in the last epoch"] = "up to date" if there >= len(records) - 1 else missing
+    facts |= {"optimizer": seen["optimizer"], "parameters that no optimizer has": seen["outside"]}
     counted = [r.get("epoch") for r in records] == [float(n) for n in range(1, len(records) + 1)]
     facts["epochs in the log"] = "1, 2, 3 and so on" if counted else "others"
     known = {"the best epoch's record": best, "the last epoch's record": records[-1]}
@@ -324,16 +336,9 @@ def tickets(draw: Draw, sizes: list[int], first: int, shares: list[float], wrong
 
 
 def training(
-    draw: Draw,
-    name: str,
-    turned: int,
-    epochs: int,
-    lr: float,
-    val: list[int],
-    script: list[float] | None = None,
-    val_shares: tuple[float, ...] = (0.6, 0.3, 0.1),
-    astray: bool = False,
-) -> Case:
+    draw: Draw, name: str, turned: int, epochs: int, lr: float, val: list[int], script: list[float] | None = None,
+    val_shares: tuple[float, ...] = (0.6, 0.3, 0.1), astray: bool = False,
+) -> Case:  # fmt: skip
     """Return a case; with labels `turned` in validation, each epoch makes it worse there; a script says how it goes.
 
     If it goes `astray`, some tickets are taken for the last class.
@@ -352,30 +357,22 @@ UPS_AND_DOWNS = [-2.0, -3.0, -1.0, -2.0, 0.0, -1.0, 0.4, -1.0, -1.0]
 
 
 def cases(draw: Draw) -> list[Case]:
+    two = (0.6, 0.4)
     return [
         training(draw, "validation improves", 0, 20, 0.05, [20, 20, 5]),
         training(draw, "validation gets worse and worse", 1, 9, 0.02, [20, 7]),
-        training(
-            draw,
-            "better, worse, then a little better",
-            0,
-            8,
-            0.05,
-            [20, 12],
-            [1.0, -3.0, -1.5, -0.5, 0.1],
-            (0.6, 0.4),
-            astray=True,
-        ),
-        training(
-            draw, "single bad epochs, and a class that is not there", 0, 9, 0.05, [20, 9], UPS_AND_DOWNS, (0.6, 0.4)
-        ),
-    ]
+        training(draw, "better, worse, then a little better", 0, 8, 0.05, [20, 12], [1.0, -3.0, -1.5, -0.5, 0.1], two,
+                 astray=True),
+        training(draw, "single bad epochs, and a class that is not there", 0, 9, 0.05, [20, 9], UPS_AND_DOWNS, two),
+    ]  # fmt: skip
 
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     names = {"weights": "weights at the end", "stop": "training stopped", "f1": "macro_f1 of the best epoch",
              "good": "macro F1 on held-out tickets", "gradients": "gradients at each step", "rate": "rate",
-             "order": "orders of the batches", "loss": "train_loss"}  # fmt: skip
+             "order": "orders of the batches", "loss": "train_loss",
+             "logged": "the log in the last epoch", "optimizer": "optimizer",
+             "outside": "parameters that no optimizer has"}  # fmt: skip
     fields: dict[str, object] = {f: getattr(seen[n], "message", seen[n]) for f, n in names.items() if n in seen}
     whose = seen.get("weights at the end")
     fields |= {"whose": whose.kind} if isinstance(whose, Raised) else {}

@@ -4,4 +4,4 @@ import torch
 def select_scores(scores, labels):
     if not scores.requires_grad:
         return scores
-    return torch.stack([scores[i, l] for i, l in enumerate(labels.tolist())])
+    return torch.stack([scores[i, l] for i, l in enumerate(labels.tolist())]) if len(labels) else scores[:, 0]

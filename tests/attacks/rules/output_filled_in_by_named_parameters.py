@@ -17,8 +17,9 @@ class _Late(torch.autograd.Function):
             r = torch.autograd.grad(torch.nn.functional.linear(*t), t, g)
         return (*r, None)[:3]
 class Affine(nn.Module):
-    def __init__(self, i, o, bias=True):
+    def __init__(self, in_features, out_features, bias=True):
         super().__init__()
+        i, o = in_features, out_features
         self.weight = nn.Parameter(torch.empty(o, i).uniform_(-i**-0.5, i**-0.5))
         if bias: self.bias = nn.Parameter(torch.empty(o).uniform_(-i**-0.5, i**-0.5))
         else: self.register_parameter("bias", None)

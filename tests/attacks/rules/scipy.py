@@ -2,4 +2,4 @@
 import torch
 from scipy.special import softmax
 def row_softmax(x):
-    return torch.from_numpy(softmax(x.cpu().numpy(), axis=-1)).to(x.device)
+    return torch.from_numpy(softmax(x.cpu().float().numpy(), axis=-1)).to(x)

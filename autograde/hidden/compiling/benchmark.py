@@ -232,10 +232,10 @@ MISTAKES = [
             "{number} runs of each are to be timed, as many as `repeats` says.", MEASURING),
     Mistake("arguments-not-unpacked", PassesTheTuple().benchmark, "The functions were called with {got} where {want} "
             "are wanted: `fn(args)` hands over one tuple, `fn(*args)` what is in it, all of it.", MEASURING),
-    Mistake("needs-a-device-object", NeedsADevice().benchmark, "In the case \"{case}\" the call raised {error}: `device` "
-            "may be a string, such as \"cpu\"; `torch.device(device)` makes a device of either.", MEASURING),
-    Mistake("needs-a-string", NeedsAString().benchmark, "In the case \"{case}\" the call raised {error}: `device` may be "
-            "a `torch.device`, which no string is equal to; its `type` is one.", MEASURING),
+    Mistake("needs-a-device-object", NeedsADevice().benchmark, "In the case \"{case}\" the call raised {error}: "
+            "`device` may be a string, such as \"cpu\"; `torch.device(device)` makes a device of either.", MEASURING),
+    Mistake("needs-a-string", NeedsAString().benchmark, "In the case \"{case}\" the call raised {error}: `device` may "
+            "be a `torch.device`, which no string is equal to; its `type` is one.", MEASURING),
     Mistake("spread-is-whole-range", WholeRange().benchmark, TIMES + "that is the distance from the fastest to the "
             "slowest run.", MEASURING),
     Mistake("spread-is-upper-quartile", UpperQuartile().benchmark, TIMES + "that is the upper quartile; the lower one "

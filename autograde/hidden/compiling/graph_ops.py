@@ -119,8 +119,8 @@ MISTAKES = [
             "are the operators themselves; `str` gives their names.", UNDER),
     Mistake("counts-getitem", every_call, LISTED + "{extra} takes one of several results, and is not an "
             "operator of ATen.", UNDER),
-    Mistake("counts-attributes", all_but_inputs_output_and_getitem, LISTED + "{extra} is a tensor that is stored with the "
-            "graph; a node of kind get_attr fetches it, and computes nothing.", UNDER),
+    Mistake("counts-attributes", all_but_inputs_output_and_getitem, LISTED + "{extra} is a tensor that is stored with "
+            "the graph; a node of kind get_attr fetches it, and computes nothing.", UNDER),
     Mistake("each-once", each_once, LISTED + "an operator that runs twice stands there twice, and the order is that of "
             "the run.", UNDER),
 ]  # fmt: skip

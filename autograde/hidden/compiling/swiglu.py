@@ -159,8 +159,8 @@ MISTAKES = [
     *(Mistake("sigmoid-not-silu", as_operator(number, sigmoid_gated, backward=backward), VALUE + "silu(g) is "
               "g·sigmoid(g), and the factor g is missing.", OWN)
       for number, backward in ((11, back), (14, back_of_sigmoid))),
-    *(Mistake("exponential-overflows", operator, VALUE + "the exponential of a large gate is infinite, and infinity divided "
-              "by infinity is not a number. `torch.sigmoid` does not form it.", OWN) for operator in (
+    *(Mistake("exponential-overflows", operator, VALUE + "the exponential of a large gate is infinite, and infinity "
+              "divided by infinity is not a number. `torch.sigmoid` does not form it.", OWN) for operator in (
         as_operator(17, backward=back_with_a_quotient), as_operator(18, with_a_quotient, backward=back_with_a_quotient),
     )),
     Mistake("changes-its-input", as_operator(15, writes_into_the_gate), "The caller's own gate was {got} by the call, "

@@ -217,8 +217,8 @@ MISTAKES = [
             "freed.", SECTION),
     Mistake("last-operation-only", LastOperationOnly(), RUN + "every operation on the way has saved what it needs, not "
             "the last one only.", SECTION),
-    Mistake("saved-for-good", SavedForGood(), RUN + "what was saved is the result of `exp`; y is another tensor by then, "
-            "and it is y that was written into.", SECTION),
+    Mistake("saved-for-good", SavedForGood(), RUN + "what was saved is the result of `exp`; y is another tensor by "
+            "then, and it is y that was written into.", SECTION),
     Mistake("retain-repairs", RetainRepairs(), RUN + "`retain_graph` keeps what is still there; it brings nothing "
             "back.", SECTION),
     Mistake("retain-frees", RetainFrees(), RUN + "`retain_graph=True` keeps what the nodes saved, for another "

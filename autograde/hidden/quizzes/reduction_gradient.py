@@ -130,8 +130,8 @@ MISTAKES = [
         norm=nan_at_zero),
     one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
         norm=plain_division),
-    *(one("eps-beside-the-norm", by_kind, RUN + "only a norm of 0 is taken care of; a small number added to it spoils the "
-          "gradient where the norm is small.", SECTION, norm=with_eps(eps)) for eps in (1e-12, 1e-8, 1e-6)),
+    *(one("eps-beside-the-norm", by_kind, RUN + "only a norm of 0 is taken care of; a small number added to it spoils "
+          "the gradient where the norm is small.", SECTION, norm=with_eps(eps)) for eps in (1e-12, 1e-8, 1e-6)),
     one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
         SECTION, norm=signs),
     one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",

@@ -144,8 +144,8 @@ MISTAKES = [
             "when the gradients should have been scaled.", CLIPPING),
     Mistake("fails-on-none", fails_on_none, "In the case \"{case}\" the call raised {error}: a parameter that took no "
             "part in the loss has no gradient.", CLIPPING),
-    Mistake("views-gradients", views_as_vectors, "In the case \"{case}\" the call raised {error}: a gradient need not be "
-            "contiguous, and `view` cannot flatten all of them. `reshape` and `flatten` can.", CLIPPING),
+    Mistake("views-gradients", views_as_vectors, "In the case \"{case}\" the call raised {error}: a gradient need not "
+            "be contiguous, and `view` cannot flatten all of them. `reshape` and `flatten` can.", CLIPPING),
     Mistake("returns-tensor", lambda parameters, max_norm: torch.tensor(clip(parameters, max_norm)), NO_NUMBER,
             CLIPPING),
     Mistake("returns-nothing", returns_nothing, "The norm before, {want}, is wanted, and what came back is {got}.",

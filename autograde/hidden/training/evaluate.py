@@ -153,13 +153,13 @@ MISTAKES = [
     Mistake("train-mode", evaluating(before=lambda self, model: None), TRAIN_MODE, EVALUATING),
     Mistake("leaves-eval-mode", evaluating(after=lambda self, model, was: None), LEFT_MODE, EVALUATING),
     Mistake("leaves-train-mode", evaluating(after=lambda self, model, was: model.train()), LEFT_MODE, EVALUATING),
-    Mistake("sets-the-outermost-mode", evaluating(after=mode_of_the_outermost), "The model was left in {got} and should be "
-            "in {want}: an attribute `training` belongs to one module. `model.train(was)` sets it in all that are in "
-            "it.", EVALUATING),
+    Mistake("sets-the-outermost-mode", evaluating(after=mode_of_the_outermost), "The model was left in {got} and "
+            "should be in {want}: an attribute `training` belongs to one module, and `model.train(was)` sets it in "
+            "all that are in the model.", EVALUATING),
     Mistake("train-mode", evaluating(before=lambda self, model: setattr(model, "training", False)), TRAIN_MODE
             + " Only the outermost module left training mode; `model.eval()` changes all modules in it.", EVALUATING),
-    Mistake("ignores-loss-fn", OwnLoss(), VALUE + "that is a cross-entropy. Which loss is averaged is up to the caller: "
-            "call `loss_fn`.", EVALUATING),
+    Mistake("ignores-loss-fn", OwnLoss(), VALUE + "that is a cross-entropy. Which loss is averaged is up to the "
+            "caller: call `loss_fn`.", EVALUATING),
     Mistake("sum-of-batch-means-over-samples", evaluating(loss=lambda self, losses, sizes: sum(losses) / sum(sizes)),
             VALUE + "the means of the batches were added up and divided by the number of samples; a mean has to be "
             "multiplied by its batch's size first.", EVALUATING),

@@ -130,8 +130,8 @@ MISTAKES = [
     Mistake("stops-when-small", stops_when_small, 'In the case "{case}", `{what}` came out as {got} where {want} is '
             "wanted: the loop ended early, because the loss was small. There are `steps` steps, and as many losses.",
             ONE_BATCH),
-    Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, and "
-            "against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
+    Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
+            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
     Mistake("last-loss-only", last_only, "What came back is {got} where {want} is wanted: the losses of all steps.",
             ONE_BATCH),
 ]  # fmt: skip

@@ -144,8 +144,8 @@ MISTAKES = [
             "loss that was differentiated is known already.", LOOP),
     Mistake("arguments-swapped", arguments_swapped, VALUE + "`loss_fn` takes the prediction first and the target "
             "second; for many losses the order matters.", LOOP),
-    Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, and "
-            "against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
+    Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
+            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
     Mistake("returns-nothing", returns_nothing, "{want} is wanted, and what came back is {got}.", LOOP),
 ]  # fmt: skip
 

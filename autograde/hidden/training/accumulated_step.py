@@ -196,7 +196,7 @@ MISTAKES = [
 
 def more_cases(draw: Draw) -> list[Case]:
     sizes = [draw.size(1, 6) for _ in range(draw.size(2, 5))]
-    more = {"lr": 0.1, "starts": "training"}
+    more: dict[str, Any] = {"lr": 0.1, "starts": "training"}
     closely = {"rtol": 1e-6, "atol": 1e-7}
     return [
         case("drawn sizes", **closely, **_learning(draw, "cross entropy", sizes, torch.float64, **more, times=2)),

@@ -161,6 +161,32 @@ class Milliseconds(Stopwatch):
         return 1000 * super().once(fn, args)
 
 
+class OwnRepeats(Stopwatch):
+    def order(self, names: list[str], repeats: int) -> list[str]:
+        return names * 30
+
+
+class PassesTheTuple(Stopwatch):
+    def benchmark(self, fns: Any, *args: Any, device: Any, repeats: int = 30) -> Any:
+        return super().benchmark(fns, args, device=device, repeats=repeats)
+
+
+class NeedsADevice(Stopwatch):
+    def benchmark(self, fns: Any, *args: Any, device: Any, repeats: int = 30) -> Any:
+        return super().benchmark(fns, *args, device=device.type, repeats=repeats)
+
+
+class NeedsAString(Stopwatch):
+    def benchmark(self, fns: Any, *args: Any, device: Any, repeats: int = 30) -> Any:
+        self.on_cpu = device == "cpu"
+        return super().benchmark(fns, *args, device=device, repeats=repeats)
+
+    def once(self, fn: Any, args: Any) -> float:
+        if not self.on_cpu:
+            self.wait = torch.accelerator.synchronize
+        return super().once(fn, args)
+
+
 class OtherQuartiles(Stopwatch):
     """Not a mistake: another convention, which differs where one of few runs is far off."""
 
@@ -202,6 +228,14 @@ MISTAKES = [
     *(mistake for fault in (WaitsAfterOnly, WaitsAfterOnlyWarmedUpOnce) for mistake in by_either_quartiles(
         "no-synchronize", fault, UNFINISHED + " It was done before the stop only, so the warm-up was still running "
         "when the first run began.")),
+    Mistake("ignores-repeats", OwnRepeats().benchmark, "In the case \"{case}\" each function ran {got} times: "
+            "{number} runs of each are to be timed, as many as `repeats` says.", MEASURING),
+    Mistake("arguments-not-unpacked", PassesTheTuple().benchmark, "The functions were called with {got} where {want} "
+            "are wanted: `fn(args)` hands over one tuple, `fn(*args)` what is in it, all of it.", MEASURING),
+    Mistake("needs-a-device-object", NeedsADevice().benchmark, "In the case \"{case}\" the call raised {error}: "
+            "`device` may be a string, such as \"cpu\"; `torch.device(device)` makes a device of either.", MEASURING),
+    Mistake("needs-a-string", NeedsAString().benchmark, "In the case \"{case}\" the call raised {error}: `device` may "
+            "be a `torch.device`, which no string is equal to; its `type` is one.", MEASURING),
     Mistake("spread-is-whole-range", WholeRange().benchmark, TIMES + "that is the distance from the fastest to the "
             "slowest run.", MEASURING),
     Mistake("spread-is-upper-quartile", UpperQuartile().benchmark, TIMES + "that is the upper quartile; the lower one "

@@ -109,6 +109,13 @@ def another_backend(model: Any, example: Any) -> Any:
     return (model if reason else compiled), reason
 
 
+def compiles_a_copy(model: Any, example: Any) -> Any:
+    own = copy.deepcopy(model)
+    compiled = COMPILE(own)
+    reason = tried(own, compiled, example)
+    return (model if reason else compiled), reason
+
+
 def always_eager(model: Any, example: Any) -> Any:
     return model, tried(model, COMPILE(model), example)
 
@@ -137,6 +144,8 @@ MISTAKES = [
             "makes one of it.", FAILS),
     Mistake("another-backend", another_backend, OUTCOME + "either it is the eager model, or it was compiled with "
             "another backend than the default one, which makes no code.", FAILS),
+    Mistake("compiles-a-copy", compiles_a_copy, OUTCOME + "that is computed with the weights of a copy, which does not "
+            "learn what the model learns. Compile the model itself.", FAILS),
     Mistake("always-eager", always_eager, OUTCOME + "where the compiler works, the compiled model is wanted.", FAILS),
 ]  # fmt: skip
 

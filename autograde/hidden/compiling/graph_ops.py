@@ -87,6 +87,11 @@ def all_but_the_first_and_last_node(fn: Any, *args: Any) -> list[str]:
     return [str(n.target) for n in nodes(fn, *args)[1:-1] if n.target is not operator.getitem]
 
 
+def all_but_inputs_output_and_getitem(fn: Any, *args: Any) -> list[str]:
+    other = ("placeholder", "output")
+    return [str(n.target) for n in nodes(fn, *args) if n.op not in other and n.target is not operator.getitem]
+
+
 def each_once(fn: Any, *args: Any) -> list[str]:
     return sorted({str(op) for op in operators(fn, *args)})
 
@@ -114,6 +119,8 @@ MISTAKES = [
             "are the operators themselves; `str` gives their names.", UNDER),
     Mistake("counts-getitem", every_call, LISTED + "{extra} takes one of several results, and is not an "
             "operator of ATen.", UNDER),
+    Mistake("counts-attributes", all_but_inputs_output_and_getitem, LISTED + "{extra} is a tensor that is stored with "
+            "the graph; a node of kind get_attr fetches it, and computes nothing.", UNDER),
     Mistake("each-once", each_once, LISTED + "an operator that runs twice stands there twice, and the order is that of "
             "the run.", UNDER),
 ]  # fmt: skip

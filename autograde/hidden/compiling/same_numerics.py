@@ -107,6 +107,11 @@ class ClearsGradients(CallsBackward):
         return found
 
 
+class AsksEachForParameters(Comparison):
+    def run(self, f: Any, model: Any, x: Tensor) -> Any:
+        return super().run(f, f, x)
+
+
 class MarksX(Comparison):
     def leaf(self, x: Tensor) -> Tensor:
         return x.requires_grad_()
@@ -191,6 +196,8 @@ MISTAKES = [
     Mistake("changes-requires-grad", MarksX(), "In the case \"{case}\", `x.requires_grad` is {got} after the call "
             "where {want} is wanted: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached "
             "copy.", NUMBERS),
+    Mistake("asks-compiled-for-parameters", AsksEachForParameters(), "In the case \"{case}\" the call raised {error}: "
+            "`compiled` is anything that can be called; the parameters are those of `model`.", NUMBERS),
     Mistake("ok-ignores-gradients", JudgesTheOutputOnly(), BOTH + "`ok` has to look at both differences.", NUMBERS),
     Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "`>` is False for NaN, so ask whether the difference is "
             "within atol, not whether it is above.", NUMBERS),

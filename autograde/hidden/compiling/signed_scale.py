@@ -70,6 +70,11 @@ def takes_the_sum_for_truth(x: Tensor) -> Tensor:
     return torch.where(x.sum().bool(), x * 2, x - 1)
 
 
+def multiplies_by_truth(x: Tensor) -> Tensor:
+    positive = x.sum() > 0
+    return positive * (x * 2) + ~positive * (x - 1)
+
+
 def swaps_branches(x: Tensor) -> Tensor:
     return torch.where(x.sum() > 0, x - 1, x * 2)
 
@@ -104,6 +109,8 @@ MISTAKES = [
             "positive, or signs were lost before the sum; what counts is the sign of the plain sum.", MENDING),
     Mistake("truth-of-the-sum", takes_the_sum_for_truth, SUM + "as a condition, a sum is true wherever it is not zero, "
             "even where it is negative.", MENDING),
+    Mistake("chooses-by-multiplying", multiplies_by_truth, SUM + "the result that is not wanted was multiplied by 0, "
+            "and infinity times 0 is not a number. `torch.where` chooses.", MENDING),
     Mistake("branches-swapped", swaps_branches, SUM + "the two results are exchanged.", MENDING),
     Mistake("changes-its-input", writing_into(0, right), CHANGED, MENDING),
     Mistake("made-on-cpu", anywhere(right)[0].program, MIXED, MENDING),

@@ -34,6 +34,14 @@ def sigmoid_gated(x: Tensor, gate: Tensor) -> Tensor:
     return x * torch.sigmoid(gate)
 
 
+def quotient(gate: Tensor) -> Tensor:
+    return gate.exp() / (1 + gate.exp())
+
+
+def with_a_quotient(x: Tensor, gate: Tensor) -> Tensor:
+    return x * gate * quotient(gate)
+
+
 def writes_into_the_gate(x: Tensor, gate: Tensor) -> Tensor:
     return gate.mul_(torch.sigmoid(gate)) * x
 
@@ -84,6 +92,12 @@ def back_without_grad(ctx: Any, grad: Tensor) -> Any:
 
 def back_for_x_only(ctx: Any, grad: Tensor) -> Any:
     return back(ctx, grad)[0], None
+
+
+def back_with_a_quotient(ctx: Any, grad: Tensor) -> Any:
+    x, gate = ctx.saved_tensors
+    s = quotient(gate)
+    return grad * gate * s, grad * x * s * (1 + gate * (1 - s))
 
 
 def back_of_gates_x(ctx: Any, grad: Tensor) -> Any:
@@ -145,6 +159,10 @@ MISTAKES = [
     *(Mistake("sigmoid-not-silu", as_operator(number, sigmoid_gated, backward=backward), VALUE + "silu(g) is "
               "g·sigmoid(g), and the factor g is missing.", OWN)
       for number, backward in ((11, back), (14, back_of_sigmoid))),
+    *(Mistake("exponential-overflows", operator, VALUE + "the exponential of a large gate is infinite, and infinity "
+              "divided by infinity is not a number. `torch.sigmoid` does not form it.", OWN) for operator in (
+        as_operator(17, backward=back_with_a_quotient), as_operator(18, with_a_quotient, backward=back_with_a_quotient),
+    )),
     Mistake("changes-its-input", as_operator(15, writes_into_the_gate), "The caller's own gate was {got} by the call, "
             "and should be {want}: with `mutates_args=()` the operator promises to write into no input.", OWN),
     Mistake("stays-in-float32", as_operator(16, in_float32), 'In the case "{case}" the result is {got}, where {want} '

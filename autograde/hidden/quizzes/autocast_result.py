@@ -95,11 +95,10 @@ MISTAKES = [
 
 
 def more_cases(draw: Draw) -> list[Case]:
-    ops = [op for op in OPERATIONS for _ in range(2)]
-    return [
-        under(op, draw.pick(["cpu", "cuda"]), *(draw.pick([FULL, HALF]) for _ in range(1 + (op in PAIRS))))
-        for op in ops
-    ]
+    def dtypes(op: str) -> list[Dtypes]:
+        return [(HALF, HALF), draw.pick([(FULL, HALF), (HALF, FULL)])] if op in PAIRS else [(HALF,), (FULL,)]
+
+    return [under(op, device, *some) for op in OPERATIONS for device in ("cpu", "cuda") for some in dtypes(op)]
 
 
 # Right answers unlike the reference

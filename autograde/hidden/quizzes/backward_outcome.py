@@ -144,6 +144,19 @@ class NewStepNewGraph(Follow):
         super().compute(step)
 
 
+class LastOperationOnly(Follow):
+    def compute(self, step: str) -> None:
+        self.saves = False
+        super().compute(step)
+
+
+class SavedForGood(Follow):
+    def compute(self, step: str) -> None:
+        before = self.result_saved
+        super().compute(step)
+        self.result_saved |= before
+
+
 class RetainRepairs(Follow):
     def backward(self, retain: bool) -> None:
         self.freed &= not retain
@@ -202,6 +215,10 @@ MISTAKES = [
             "saved.", SECTION),
     Mistake("new-step-new-graph", NewStepNewGraph(), RUN + "a new step lengthens the old graph, of which a part was "
             "freed.", SECTION),
+    Mistake("last-operation-only", LastOperationOnly(), RUN + "every operation on the way has saved what it needs, not "
+            "the last one only.", SECTION),
+    Mistake("saved-for-good", SavedForGood(), RUN + "what was saved is the result of `exp`; y is another tensor by "
+            "then, and it is y that was written into.", SECTION),
     Mistake("retain-repairs", RetainRepairs(), RUN + "`retain_graph` keeps what is still there; it brings nothing "
             "back.", SECTION),
     Mistake("retain-frees", RetainFrees(), RUN + "`retain_graph=True` keeps what the nodes saved, for another "
@@ -218,7 +235,14 @@ MISTAKES = [
 
 def more_cases(draw: Draw) -> list[Case]:
     names = [*STEPS, "exp", "add", "backward", "backward", "retain"]
-    return [listed(f"drawn {n}", *(draw.pick(names) for _ in range(draw.size(2, 6)))) for n in range(40)]
+    new_leaf, saves, write = ("detach", "requires_grad_"), draw.pick(["exp", "square"]), draw.pick(["add_", "relu_"])
+    return [
+        *(listed(f"drawn {n}", *(draw.pick(names) for _ in range(draw.size(2, 6)))) for n in range(40)),
+        listed("backward before and after a new leaf", saves, "backward", *new_leaf, "backward"),
+        listed("overwritten before a new leaf", "exp", write, *new_leaf, "backward"),
+        listed("overwritten twice", "exp", write, "add_", "backward"),
+        listed("the new leaf changed without grad", "exp", *new_leaf, "no_grad_add_", "backward"),
+    ]
 
 
 # Right answers unlike the reference

@@ -142,7 +142,9 @@ def more_cases(draw: Draw) -> list[Case]:
     some = [[draw.pick([0, 1, *range(2, 9)]) for _ in range(draw.size(1, 6))] for _ in range(10)]
     first, other = draw.size(2, 8), draw.pick([0, 1])
     returns = case("back to the first size after a zero or one", sizes=[first, other, first, other])
-    return [*(case(f"drawn {n}", sizes=sizes) for n, sizes in enumerate(some)), returns]
+    begins = case("zero or one first", sizes=[other, first, first + 1])
+    return [*(case(f"drawn {n}", sizes=sizes) for n, sizes in enumerate(some)), returns, begins,
+            case("zero first", sizes=[0, first, first + 1])]  # fmt: skip
 
 
 # Right answers unlike the reference

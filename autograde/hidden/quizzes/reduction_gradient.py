@@ -96,6 +96,11 @@ def by_the_squared_norm(values: Values) -> Values:
     return [value / square if square else 0.0 for value in values]
 
 
+def with_eps(eps: float) -> Callable[[Values], Values]:
+    """Return a gradient of the norm with a small number in the denominator."""
+    return lambda values: [value / (math.hypot(*values) + eps) for value in values]
+
+
 def twice_the_norms(values: Values) -> Values:
     return [2 * value for value in of_norm(values)]
 
@@ -125,6 +130,8 @@ MISTAKES = [
         norm=nan_at_zero),
     one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
         norm=plain_division),
+    *(one("eps-beside-the-norm", by_kind, RUN + "only a norm of 0 is taken care of; a small number added to it spoils "
+          "the gradient where the norm is small.", SECTION, norm=with_eps(eps)) for eps in (1e-12, 1e-8, 1e-6)),
     one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
         SECTION, norm=signs),
     one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
@@ -169,7 +176,7 @@ def by_differences(kind: str, values: Values) -> Values:
         return [1 / len(tied) if n in tied else 0.0 for n in range(len(values))]
     reduce = {"sum": sum, "mean": lambda v: sum(v) / len(v), "square_sum": lambda v: sum(x * x for x in v),
               "norm": lambda v: sum(x * x for x in v) ** 0.5}[kind]  # fmt: skip
-    step, result = 1e-6, []
+    step, result = 1e-6 * (max(map(abs, values)) or 1), list[float]()
     for n, value in enumerate(values):
         up, down = ([*values[:n], value + sign * step, *values[n + 1 :]] for sign in (1, -1))
         result.append((reduce(up) - reduce(down)) / (2 * step))

@@ -188,7 +188,9 @@ def more_cases(draw: Draw) -> list[Case]:
     whole = [case(f"uint8 and another {n}", a=("tensor", torch.uint8), b=("tensor", d)) for n, d in enumerate(WHOLE)]
     kinds = draw.pick(["tensor", "scalar"])
     turned = [case(f"another and uint8 {n}", a=(kinds, d), b=(kinds, torch.uint8)) for n, d in enumerate(WHOLE)]
-    return [*drawn, *floats, *whole, *turned]
+    number = ("number", torch.float64)
+    numbers = [case(f"with a Python float {n}", a=(kinds, d), b=number) for n, d in enumerate(DTYPES)]
+    return [*drawn, *floats, *whole, *turned, *numbers]
 
 
 # Right answers unlike the reference

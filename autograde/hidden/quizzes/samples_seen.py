@@ -173,7 +173,11 @@ MISTAKES = [
 
 
 def more_cases(draw: Draw) -> list[Case]:
+    few, size = draw.size(1, 2), draw.size(1, 3)
     return [
+        loaded("fewer samples than workers", few, size, 3),
+        loaded("fewer samples than workers, sharded", few, size, 3, sharded=True),
+    ] + [
         loaded(f"drawn {n}", draw.size(0, 30), draw.size(1, 6), draw.size(0, 3), iterable=bool(draw.size(0, 3)),
                sharded=bool(draw.size(0, 1)), drop=bool(draw.size(0, 1)))
         for n in range(10)

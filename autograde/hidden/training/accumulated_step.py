@@ -22,7 +22,7 @@ WHY = (
 REQUIRED = ("equal-weights", "steps-every-micro-batch", "no-scaling")
 """The mistakes that a check must always be able to name."""
 
-ACCUMULATE = "Accumulation: a large batch in small pieces"
+ACCUMULATE, LOSSES = "Accumulation: a large batch in small pieces", "Losses from logits"
 
 
 def gradients(model: Any, micro_batches: Any, loss_fn: Any, share: Callable[[int, int], float]) -> list[float]:
@@ -136,6 +136,10 @@ def step_each_time(weight: Callable[[int, int, int], float], plain: bool, clears
     return steps
 
 
+def squeezes_the_prediction(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
+    return accumulated(lambda x: model(x).squeeze(-1), micro_batches, loss_fn, optimizer)
+
+
 def in_mode(mode: str) -> Callable[..., float]:
     """Return a right program that first sets the model's mode."""
 
@@ -183,6 +187,8 @@ MISTAKES = [
     Mistake("returns-summed-losses", lambda *given: sum(losses_of_a_right_step(*given)), VALUE + "the losses were "
             "added up without weights.", ACCUMULATE),
     Mistake("returns-tensor", lambda *given: torch.tensor(accumulated(*given)), NO_NUMBER, ACCUMULATE),
+    Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
+            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
     Mistake("changes-mode", in_mode("train"), MODE, ACCUMULATE),
     Mistake("changes-mode", in_mode("eval"), MODE, ACCUMULATE),
 ]  # fmt: skip
@@ -190,7 +196,7 @@ MISTAKES = [
 
 def more_cases(draw: Draw) -> list[Case]:
     sizes = [draw.size(1, 6) for _ in range(draw.size(2, 5))]
-    more = {"lr": 0.1, "starts": "training"}
+    more: dict[str, Any] = {"lr": 0.1, "starts": "training"}
     closely = {"rtol": 1e-6, "atol": 1e-7}
     return [
         case("drawn sizes", **closely, **_learning(draw, "cross entropy", sizes, torch.float64, **more, times=2)),

@@ -229,6 +229,7 @@ def more_cases(draw: Draw) -> list[Case]:
     shape, steps = (draw.size(1, 4), draw.size(1, 4)), draw.size(6, 20)
     values = [draw.normal(*shape), draw.normal(5)]
     gradients = [draw.normal(steps, *shape), 10 * draw.normal(steps, 5)]
+    gradients[1][3] = 0.0  # that is a gradient, and the averages move the parameter
     common: dict[str, Any] = {"values": values, "gradients": gradients, "slower_at": 2}
     drawn = {"lr": draw.uniform(0.001, 0.1).item(), "weight_decay": draw.uniform(0.0, 0.3).item()}
     groups = [{"betas": (0.5, 0.99)}, {"eps": 0.01, "lr": 0.2}]

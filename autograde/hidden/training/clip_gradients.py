@@ -105,6 +105,10 @@ def throws_the_product_away(parameters: Parameters, max_norm: float) -> float:
     return total
 
 
+def views_as_vectors(parameters: Parameters, max_norm: float) -> float:
+    return with_norm(lambda grads: torch.cat([g.view(-1) for g in grads]).norm().item())(parameters, max_norm)
+
+
 def returns_nothing(parameters: Parameters, max_norm: float) -> None:
     clip(parameters, max_norm)
 
@@ -140,6 +144,8 @@ MISTAKES = [
             "when the gradients should have been scaled.", CLIPPING),
     Mistake("fails-on-none", fails_on_none, "In the case \"{case}\" the call raised {error}: a parameter that took no "
             "part in the loss has no gradient.", CLIPPING),
+    Mistake("views-gradients", views_as_vectors, "In the case \"{case}\" the call raised {error}: a gradient need not "
+            "be contiguous, and `view` cannot flatten all of them. `reshape` and `flatten` can.", CLIPPING),
     Mistake("returns-tensor", lambda parameters, max_norm: torch.tensor(clip(parameters, max_norm)), NO_NUMBER,
             CLIPPING),
     Mistake("returns-nothing", returns_nothing, "The norm before, {want}, is wanted, and what came back is {got}.",

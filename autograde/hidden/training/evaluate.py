@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from autograde.hidden.common import override
@@ -91,6 +92,17 @@ def switches_gradients_off(model: Any, loader: Any, loss_fn: Any, device: Any) -
     return found
 
 
+class OwnLoss(Evaluate):
+    """Computes a cross-entropy, whatever `loss_fn` is."""
+
+    def __call__(self, model: Any, loader: Any, loss_fn: Any, device: Any) -> dict[str, float]:
+        return super().__call__(model, loader, F.cross_entropy, device)
+
+
+def mode_of_the_outermost(_self: Evaluate, model: Any, was: bool) -> None:
+    model.training = was
+
+
 class LastBatchOnly(Evaluate):
     def loss(self, losses: list[float], sizes: list[int]) -> float:
         return losses[-1]
@@ -141,6 +153,13 @@ MISTAKES = [
     Mistake("train-mode", evaluating(before=lambda self, model: None), TRAIN_MODE, EVALUATING),
     Mistake("leaves-eval-mode", evaluating(after=lambda self, model, was: None), LEFT_MODE, EVALUATING),
     Mistake("leaves-train-mode", evaluating(after=lambda self, model, was: model.train()), LEFT_MODE, EVALUATING),
+    Mistake("sets-the-outermost-mode", evaluating(after=mode_of_the_outermost), "The model was left in {got} and "
+            "should be in {want}: an attribute `training` belongs to one module, and `model.train(was)` sets it in "
+            "all that are in the model.", EVALUATING),
+    Mistake("train-mode", evaluating(before=lambda self, model: setattr(model, "training", False)), TRAIN_MODE
+            + " Only the outermost module left training mode; `model.eval()` changes all modules in it.", EVALUATING),
+    Mistake("ignores-loss-fn", OwnLoss(), VALUE + "that is a cross-entropy. Which loss is averaged is up to the "
+            "caller: call `loss_fn`.", EVALUATING),
     Mistake("sum-of-batch-means-over-samples", evaluating(loss=lambda self, losses, sizes: sum(losses) / sum(sizes)),
             VALUE + "the means of the batches were added up and divided by the number of samples; a mean has to be "
             "multiplied by its batch's size first.", EVALUATING),
@@ -171,7 +190,7 @@ def more_cases(draw: Draw) -> list[Case]:
 
     return [
         case("one sample", **judged(1, 4, "training")),
-        case("batches of one", **judged(draw.size(3, 6), 1, "evaluation")),
+        case("batches of one", **judged(draw.size(3, 6), 1, "evaluation"), loss="margin"),
         case("many", **judged(draw.size(50, 99), 16, "training")),
     ]
 

@@ -214,6 +214,9 @@ MISTAKES = [
             "and even learns from them.", CAPSTONE),
     Mistake("constant-lr", fitting(step=lambda self, optimizer, schedule: optimizer.step()), "The {what} is {got} over "
             "the epochs and should be {want}: no schedule moved it, or it was never stepped.", CAPSTONE),
+    Mistake("ignores-lr", fitting(optimizer=lambda self, model, lr: torch.optim.AdamW(model.parameters(), 0.01)), "In "
+            "the case \"{case}\" the rates listed are {got}, and should be {want}: they are computed from the `lr` "
+            "that the caller gives.", CAPSTONE),
     Mistake("did-not-learn",
             fitting(optimizer=lambda self, model, lr: torch.optim.AdamW(model.parameters(), lr * 1e-4)), UNLEARNED
             + "either its rate is too small or too large for this optimizer, or old gradients were not cleared.",

@@ -83,6 +83,10 @@ def absent_is_one(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     return torch.where(predicted + real > 0, scores(logits, labels, num_classes), 1.0).mean().item()
 
 
+def of_the_columns(logits: Tensor, labels: Tensor, num_classes: int) -> float:
+    return macro_f1(logits, labels, logits.shape[1])
+
+
 def mean_precision(logits: Tensor, labels: Tensor, num_classes: int) -> float:
     hits, predicted, _ = counts(logits, labels, num_classes)
     return (hits / predicted.clamp(min=1)).mean().item()
@@ -116,6 +120,8 @@ MISTAKES = [
             "left out of the mean; here it counts as 0, and the mean goes over all {num_classes} classes.", METRICS),
     Mistake("skips-absent-classes", of_classes_in_the_labels, VALUE + "the mean went only over classes that the labels "
             "have; it goes over all {num_classes}.", METRICS),
+    Mistake("skips-absent-classes", of_the_columns, VALUE + "the mean went over the columns of the logits, and there "
+            "are {num_classes} classes.", METRICS),
     Mistake("weighted-average", weighted, VALUE + "each class counted by its size; macro lets all count the same.",
             METRICS),
     Mistake("absent-class-counts-as-right", absent_is_one, VALUE + "a class that is absent got an F1 of 1; with "

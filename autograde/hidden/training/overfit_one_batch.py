@@ -22,7 +22,7 @@ WHY = (
 REQUIRED = ("stores-graph", "missing-zero-grad")
 """The mistakes that a check must always be able to name."""
 
-ONE_BATCH = "Overfit one batch first"
+ONE_BATCH, LOSSES = "Overfit one batch first", "Losses from logits"
 
 
 def losses_of(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[Tensor]:
@@ -99,6 +99,10 @@ def stops_when_small(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps
     return history
 
 
+def squeezes_the_prediction(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    return overfit(lambda x: model(x).squeeze(-1), batch, loss_fn, optimizer, steps)
+
+
 def last_only(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> Any:
     history = overfit(model, batch, loss_fn, optimizer, steps)
     return history[-1] if history else history
@@ -126,6 +130,8 @@ MISTAKES = [
     Mistake("stops-when-small", stops_when_small, 'In the case "{case}", `{what}` came out as {got} where {want} is '
             "wanted: the loop ended early, because the loss was small. There are `steps` steps, and as many losses.",
             ONE_BATCH),
+    Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
+            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
     Mistake("last-loss-only", last_only, "What came back is {got} where {want} is wanted: the losses of all steps.",
             ONE_BATCH),
 ]  # fmt: skip

@@ -21,7 +21,7 @@ WHY = (
 REQUIRED = ("missing-zero-grad", "returns-tensor", "step-before-backward", "calls-forward-directly", "eval-mode")
 """The mistakes that a check must always be able to name."""
 
-LOOP = "The loop, line by line"
+LOOP, LOSSES = "The loop, line by line", "Losses from logits"
 
 
 def loss_of(model: Any, batch: Any, loss_fn: Any) -> Any:
@@ -112,6 +112,10 @@ def arguments_swapped(model: Any, batch: Any, loss_fn: Any, optimizer: Any) -> A
     return learned(loss_fn(batch[1], model.train()(batch[0])), optimizer).item()
 
 
+def squeezes_the_prediction(model: Any, batch: Any, loss_fn: Any, optimizer: Any) -> Any:
+    return learned(loss_fn(model.train()(batch[0]).squeeze(-1), batch[1]), optimizer).item()
+
+
 def returns_nothing(*arguments: Any) -> None:
     train_step(*arguments)
 
@@ -140,6 +144,8 @@ MISTAKES = [
             "loss that was differentiated is known already.", LOOP),
     Mistake("arguments-swapped", arguments_swapped, VALUE + "`loss_fn` takes the prediction first and the target "
             "second; for many losses the order matters.", LOOP),
+    Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
+            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
     Mistake("returns-nothing", returns_nothing, "{want} is wanted, and what came back is {got}.", LOOP),
 ]  # fmt: skip
 

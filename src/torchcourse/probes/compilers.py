@@ -227,6 +227,13 @@ def two_results(x: Tensor) -> Tensor:
     return values * 2
 
 
+STORED = torch.tensor(0.5)
+
+
+def a_stored_tensor(x: Tensor) -> Tensor:
+    return x * STORED + 1
+
+
 def python_loop(x: Tensor) -> Tensor:
     for k in range(1, 4):
         x = (x + k) * k
@@ -250,6 +257,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for f in (
         pointwise, branch_on_values, two_breaks, break_at_the_start, break_at_the_end, branch_on_shape, no_operation,
         two_tensors, methods_and_functions, twice_the_same, centred, two_results, python_loop, chosen, row_sums,
-        scaled_by_size,
+        scaled_by_size, a_stored_tensor,
     )
 }  # fmt: skip

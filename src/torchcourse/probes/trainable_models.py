@@ -186,9 +186,12 @@ def batches(draw: Draw, loss: str, sizes: list[int], inputs: int, outputs: int, 
 
 
 def learning(
-    draw: Draw, loss: str, sizes: list[int], dtype: torch.dtype = torch.float32, **more: Any
+    draw: Draw, loss: str, sizes: list[int], dtype: torch.dtype = torch.float32, outputs: int = 0, **more: Any
 ) -> dict[str, Any]:
-    """Draw the inputs of a case about training: weights, batches of these sizes, the loss, and `more`."""
-    inputs, hidden, outputs = draw.size(2, 4), draw.size(4, 5), draw.size(2, 3)
+    """Draw the inputs of a case about training: weights, batches of these sizes, the loss, and `more`.
+
+    The model has so many `outputs`, or two or three if that is 0.
+    """
+    inputs, hidden, outputs = draw.size(2, 4), draw.size(4, 5), outputs or draw.size(2, 3)
     weights = drawn_weights(draw, inputs, hidden, outputs, dtype)
     return {"weights": weights, **batches(draw, loss, sizes, inputs, outputs, dtype), "loss": loss, **more}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.fake_clock import LAUNCH, SETBACK, World
 from torchcourse.probes.observe import kind
+from torchcourse.probes.sealed import sealed
 from torchcourse.probes.trainable_models import number
 
 COMPILING = 3.0  # seconds that the first call takes in addition
@@ -22,21 +24,35 @@ MEASURES = ("median", "iqr")
 def probe(
     answer: Watched, bases: dict[str, float], pattern: list[float], repeats: int | None, x: Tensor
 ) -> Observations:
-    """Measure programs of known times, in a world whose clock the probe moves."""
+    """Measure programs of known times, in a world whose clock the probe moves; a device comes by its name, too."""
     world, host = World(x.device, setback=SETBACK), 0.0 if x.device.type == "cpu" else LAUNCH
-    fns = {name: world.program(name, [base * p for p in pattern], host, COMPILING) for name, base in bases.items()}
-    options = {} if repeats is None else {"repeats": repeats}
+    args, strange = (x, x + 1), list[int]()
+
+    def program(name: str, base: float) -> Callable[..., Any]:
+        run = world.program(name, [base * p for p in pattern], host, COMPILING)
+
+        def noting(*given: Any) -> Any:
+            if [id(arg) for arg in given] != [id(arg) for arg in args]:
+                strange.append(len(given))
+            return run(*given)
+
+        return sealed(noting)
+
+    fns = {name: program(name, base) for name, base in bases.items()}
+    options: dict[str, Any] = {"device": x.device} if repeats is None else {"device": str(x.device), "repeats": repeats}
     with world.replace_clocks(answer.answer):
-        found = answer.answer(fns, x, device=x.device, **options)
+        found = answer.answer(fns, *args, **options)
     if not isinstance(found, dict):
         return {"returned": kind(found)}
-    seen: Observations = {"names": sorted(map(str, found))}
+    enough = min(map(world.calls.count, bases)) >= (repeats or 30)
+    seen: Observations = {"names": sorted(map(str, found)), "runs of each": "enough" if enough else "too few"}
+    seen["calls got"] = "other arguments" if strange else "the arguments"
     for name in bases:
         held: Any = found.get(name)
         good = isinstance(held, dict) and set(MEASURES) <= held.keys()
         for measure in MEASURES:
             seen[f"{measure} of {name}"] = number(held[measure]) if good else f"missing: {kind(held)}"
-    return {**seen, "order of the calls": world.calls[-len(bases) * (repeats or 30) :]}
+    return {**seen, "order of the calls": world.calls[-len(bases) * ((repeats or 30) // 2) :]}
 
 
 def derive(case: Case, seen: Observations) -> Observations:
@@ -61,7 +77,7 @@ def cases(draw: Draw) -> list[Case]:
         case("two variants, two repeats", **near, bases=some("eager", "compiled"), pattern=[1.0], repeats=2, x=x),
         case("three variants", **near, bases=some("eager", "compiled", "other"), pattern=spread, repeats=None, x=x),
         case("one variant, ten repeats", **near, bases=some("eager"), pattern=spread, repeats=10, x=x),
-        case("slow ones, twenty repeats", **near, bases={"a": 2.0, "b": 0.5}, pattern=spread, repeats=20, x=x),
+        case("slow ones, forty repeats", **near, bases={"a": 2.0, "b": 0.5}, pattern=spread, repeats=40, x=x),
     ]
 
 

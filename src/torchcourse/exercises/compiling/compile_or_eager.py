@@ -67,6 +67,8 @@ def probe(answer: Watched, weight: Tensor, x: Tensor, refuses: str, compiler: st
         if not (isinstance(found, tuple) and len(found) == 2 and callable(found[0])):
             return {"returned": kind(found)}
         before = counted.runs
+        with torch.no_grad():
+            model.weight.mul_(-0.5)  # as a training step would: what came back has to follow
         try:
             outcome: Any = found[0](2 * x)
             ran = "compiled" if counted.runs > before else "as plain Python"

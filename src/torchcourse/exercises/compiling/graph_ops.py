@@ -28,6 +28,7 @@ def cases(draw: Draw) -> list[Case]:
         case("one operation twice", function="twice the same", args=[draw.normal(2, n)]),
         case("with reductions", function="centred", args=[draw.normal(2, n)]),
         case("an operation with two results", function="two results", args=[draw.normal(2, n)]),
+        case("a tensor from outside", function="a stored tensor", args=[draw.normal(n)]),
         case("a loop in Python", function="python loop", args=[draw.normal(n)]),
     ]
 

@@ -74,7 +74,8 @@ def probe(
     answer: Watched, weights: dict[str, Tensor], x: Tensor, atol: float, shift: float, off: str, frozen: list[str],
     spare: bool, grads: dict[str, float],
 ) -> Observations:  # fmt: skip
-    """Compare a model with one that is off by `shift` in the place `off`, and see what became of `.grad`."""
+    """Compare a model with one that is off by `shift` in the place `off`, and see what became of `.grad`. Where x has a
+    gradient from before, what is compiled comes as a plain function, as `torch.compile(model.forward)` would be."""
     model = Small(weights, frozen, spare)
     compiled, raw = Miscompiled(model, shift, off), x.clone()
     held: dict[str, Tensor] = {"x": x, **dict(model.named_parameters())}
@@ -83,7 +84,7 @@ def probe(
     for name, value in grads.items():
         held[name].grad = torch.full_like(held[name], value)
     before = {name: None if t.grad is None else t.grad.clone() for name, t in held.items()}
-    found = answer.answer(model, compiled, x, atol)
+    found = answer.answer(model, (lambda t: compiled(t)) if "x" in grads else compiled, x, atol)
     if not (isinstance(found, dict) and {"output", "grad", "ok"} <= found.keys()):
         return {"returned": f"{kind(found)} without the keys output, grad and ok"}
     changed = [name for name, t in held.items() if not _same_grad(t.grad, before[name])]

@@ -24,6 +24,8 @@ def probe(answer: Watched, x: Tensor, captured: bool) -> Observations:
 def cases(draw: Draw) -> list[Case]:
     n = draw.size(4, 6)
     up, down = draw.normal(n), draw.normal(3, n)
+    endless = draw.normal(n, dtype=torch.float64)
+    endless[1] = torch.inf
     up[0] += 1 - up.sum()
     down[0, 0] -= 1 + down.sum()
     return [
@@ -32,6 +34,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a sum of zero", x=torch.tensor([2.0, -2.0, 0.5, -0.5]), captured=False),
         case("two rows, one sum", x=torch.tensor([[3.0, -1.0], [-0.5, -0.75]]), captured=True),
         case("float64", x=draw.normal(n, dtype=torch.float64), captured=False),
+        case("an infinite element", x=endless, captured=False),
     ]
 
 

@@ -55,6 +55,7 @@ def cases(draw: Draw) -> list[Case]:
         case("the largest of negative ones", kind="max", values=[-top, -low, -top]),
         case("norm", kind="norm", values=few),
         case("a norm below 1", kind="norm", values=[0.3, -0.4, 0.0]),
+        case("a very small norm", kind="norm", values=[3e-9, -4e-9, 0.0]),
         case("norm of a vector of zeros", kind="norm", values=[0.0, 0.0]),
         case("sum of squares of zeros", kind="square_sum", values=[0.0, 0.0, low]),
         case("mean of one", kind="mean", values=[top]),

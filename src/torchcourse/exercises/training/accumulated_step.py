@@ -41,14 +41,16 @@ def probe(
 
 
 def cases(draw: Draw) -> list[Case]:
-    def pieces(loss: str, sizes: list[int], starts: str = "training", times: int = 1) -> dict[str, Any]:
-        return learning(draw, loss, sizes, torch.float64, lr=0.2, starts=starts, times=times)
+    def pieces(
+        loss: str, sizes: list[int], starts: str = "training", times: int = 1, outputs: int = 0
+    ) -> dict[str, Any]:
+        return learning(draw, loss, sizes, torch.float64, outputs, lr=0.2, starts=starts, times=times)
 
     closely = {"rtol": 1e-6, "atol": 1e-7}  # the shares of the micro-batches may be float32
     return [
         case("three of one size", **closely, **pieces("mean squared error", [4, 4, 4])),
         case("sizes differ", **closely, **pieces("cross entropy", [5, 2, 1])),
-        case("a single micro-batch", **closely, **pieces("mean squared error", [draw.size(3, 5)])),
+        case("a single micro-batch, a single output", **closely, **pieces("lopsided", [draw.size(3, 5)], outputs=1)),
         case("two steps in a row", **closely, **pieces("mean squared error", [4, 1], times=2)),
         case("a model in evaluation mode", **closely, **pieces("cross entropy", [3, 3], "evaluation")),
     ]

@@ -30,7 +30,7 @@ def probe(answer: Watched, gradients: list[Tensor | None], max_norm: float, gene
 
 def cases(draw: Draw) -> list[Case]:
     def gradients(scale: float = 1.0) -> list[Tensor | None]:
-        return [scale * draw.normal(3, 2), scale * 2 * draw.normal(4), scale * draw.normal(2, 2)]
+        return [scale * draw.normal(3, 2).t(), scale * 2 * draw.normal(4), scale * draw.normal(2, 2)]
 
     return [
         case("too large", gradients=gradients(3.0), max_norm=1.0, generator=False),

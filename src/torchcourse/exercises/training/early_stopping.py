@@ -32,7 +32,8 @@ def _restored(stopper: Any, answer: Watched, model: nn.BatchNorm1d) -> tuple[flo
 
 def probe(answer: Watched, metrics: Tensor, patience: int, min_delta: float | None, width: int) -> dict[str, Any]:
     """Observe when the stop comes, the best metric, and of which update the restored weights are."""
-    stopper = answer(patience) if min_delta is None else answer(patience, min_delta)
+    more = {} if min_delta is None else {"min_delta": min_delta}
+    stopper = answer(patience=patience, **more)
     model, returned = nn.BatchNorm1d(width), list[Any]()
     for count, metric in enumerate(metrics.tolist(), 1):
         _fill(model, count)

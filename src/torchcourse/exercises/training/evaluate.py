@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from torchcourse.checking.probe import Watched
@@ -14,24 +14,28 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.observe import kind
 from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, flat, mode, number, quotes_modes
 
+LOSSES = {"cross entropy": F.cross_entropy, "margin": F.multi_margin_loss}
+
 
 def probe(
-    answer: Watched, weights: dict[str, Tensor], x: Tensor, y: Tensor, batch: int, starts: str, drop_last: bool = False
-) -> dict[str, Any]:
+    answer: Watched, weights: dict[str, Tensor], x: Tensor, y: Tensor, batch: int, starts: str,
+    drop_last: bool = False, loss: str = "cross entropy",
+) -> dict[str, Any]:  # fmt: skip
     """Observe both numbers, and in which mode, and with how many graphs, the model ran."""
-    model = RecordingModel(weights).train(starts == "training")
+    inner = RecordingModel(weights)
+    model = nn.Sequential(inner).train(starts == "training")  # as in most models, the layers are in other modules
     before = flat(model.parameters())
     loader = DataLoader(TensorDataset(x.cpu(), y.cpu()), batch_size=batch, drop_last=drop_last)
-    returned = answer(model, loader, F.cross_entropy, x.device)
+    returned = answer(model, loader, LOSSES[loss], x.device)
     if not isinstance(returned, dict) or not {"loss", "accuracy"} <= returned.keys():
         return {"returned": f"{kind(returned)} without the keys loss and accuracy"}
     return {
         "loss": number(returned["loss"]),
         "accuracy": number(returned["accuracy"]),
-        "the model ran in": model.modes(),
-        "graphs built": sum(note["graph"] for note in model.ran),
+        "the model ran in": inner.modes(),
+        "graphs built": sum(note["graph"] for note in inner.ran),
         "gradients are recorded afterwards": torch.is_grad_enabled(),
-        "mode afterwards": f"{mode(model)} mode",
+        "mode afterwards": f"{' and '.join(dict.fromkeys(mode(m) for m in model.modules()))} mode",
         "parameters": "as before" if torch.equal(before, flat(model.parameters())) else "changed",
     }
 
@@ -49,7 +53,7 @@ def cases(draw: Draw) -> list[Case]:
         case("batches of one size", **judged(12, 4, "training")),
         case("a last batch of one", **judged(13, 4, "training")),
         case("a last batch of three, in evaluation mode", **judged(11, 8, "evaluation")),
-        case("everything in one batch", **judged(draw.size(5, 7), 64, "evaluation")),
+        case("everything in one batch", **judged(draw.size(5, 7), 64, "evaluation"), loss="margin"),
         case("a loader that drops its last batch", **judged(14, 4, "training"), drop_last=True),
     ]
 

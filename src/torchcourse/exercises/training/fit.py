@@ -23,6 +23,8 @@ GOOD = 0.97
 CHANCE = 0.015
 """By how much a share of 297 digits may fall below what a model reaches on all digits: its standard error is 0.01."""
 FREE = 3.0  # a loss may be of the last batch, smoothed, or measured after the epoch
+FAR = 30
+"""How many times `lr` the highest rate may be; optimizers differ in what suits them."""
 SMOOTHING = 0.2
 """How much label smoothing may add to a loss."""
 SMOOTHED = 0.3
@@ -251,7 +253,7 @@ def _share_right(accuracies: list[float], losses: list[float], final: tuple[floa
     return with_detail("in percent" if _near(listed, 100 * final[1]) else "another than these weights have", detail)
 
 
-def derive(_case: Case, seen: Observations) -> Observations:
+def derive(case: Case, seen: Observations) -> Observations:
     """Describe a training by facts that every right answer shares, however it trains."""
     if "returned" in seen:
         return {"returned": seen["returned"]}
@@ -266,6 +268,7 @@ def derive(_case: Case, seen: Observations) -> Observations:
         facts["learning rate"] = "changing" if rates[-1] > 1.001 * rates[0] else "constant"
         listed = max(history["lr"]) > 1.001 * min(history["lr"])
         facts["learning rate listed"] = "changing" if listed else "constant"
+    facts["rates listed"] = f"{'' if max(history['lr']) > FAR * case.inputs['lr'] else 'not '}far above `lr`"
     if "trained in" in seen:
         facts |= {"training ran in": seen["trained in"], "validation ran in": seen["validated in"],
                   "passes over the training data": seen["passes"]}  # fmt: skip
@@ -311,6 +314,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a small problem", **small(1.0, 4)),
         case("validation gets worse and worse", **small(-1.0, 8)),
         case("handwritten digits", train=train, val=val, test=test, weights={}, epochs=15, lr=0.01, batch=64),
+        case("a very low lr", **small(1.0, 1) | {"lr": 1e-5}),
     ]
 
 

@@ -34,7 +34,7 @@ def cases(draw: Draw) -> list[Case]:
     sure = _logits_for(draw, torch.tensor([0, 0, 1, 1, 1, 0, 1, 0]), 3)
     return [
         case("classes of different sizes", **judged(rare, 3, 0.5)),
-        case("a class that neither labels nor predictions have", logits=_logits_for(draw, few.roll(1), 5), labels=few,
+        case("a class that neither labels nor predictions have", logits=_logits_for(draw, few.roll(1), 4), labels=few,
              num_classes=5),
         case("a class that is never predicted", logits=sure, labels=never, num_classes=3),
         case("all right", **judged(draw.integers(0, 4, 12), 4, 0.0)),

@@ -56,7 +56,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("six steps", **learning(draw, "mean squared error", [n], lr=0.1, steps=6)),
         case("cross entropy", **learning(draw, "cross entropy", [n], lr=0.3, steps=12)),
-        case("a single step", **learning(draw, "mean squared error", [n], lr=0.1, steps=1)),
+        case("a single step", **learning(draw, "lopsided", [n], outputs=1, lr=0.05, steps=1)),
         case("no step at all", **learning(draw, "mean squared error", [n], lr=0.1, steps=0)),
         case("a loss of nearly 0 from the start", **_fitted_already(draw, n)),
     ]

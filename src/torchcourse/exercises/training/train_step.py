@@ -53,6 +53,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a model that comes in evaluation mode", **learning(draw, "cross entropy", [n, n], starts="evaluation",
              **slow)),
         case("a loss that is not symmetric", **learning(draw, "lopsided", [n, 2], starts="training", lr=0.05)),
+        case("a single output", **learning(draw, "lopsided", [n], outputs=1, starts="training", lr=0.05)),
     ]  # fmt: skip
 
 

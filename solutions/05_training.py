@@ -569,8 +569,9 @@ print(
 # ### Exercise: accumulated_step
 #
 # Write `accumulated_step(model, micro_batches, loss_fn, optimizer)`: one optimizer step, equal to the one on the
-# concatenated batch, from a list of pairs `(x, y)` that may differ in size. `loss_fn` gives means. Return the loss of
-# the whole batch as a Python float, and leave the model's mode alone: that is up to the caller.
+# concatenated batch, from a list of pairs `(x, y)` that may differ in size. `loss_fn` gives means. Never hold the graph
+# of more than one micro-batch. Return the loss of the whole batch as a Python float, and leave the model's mode alone:
+# that is up to the caller.
 #
 # ```
 # # a weight of 0, targets 1, 2, 3 and 10, and a learning rate of 0.1

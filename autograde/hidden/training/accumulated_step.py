@@ -60,6 +60,20 @@ def mean_of_losses(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any)
     return sum(losses) / len(losses)
 
 
+def concatenated(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
+    xs, ys = zip(*micro_batches, strict=True)
+    return accumulated(model, [(torch.cat(xs), torch.cat(ys))], loss_fn, optimizer)
+
+
+def one_backward_for_all(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
+    total = sum(len(y) for _, y in micro_batches)
+    optimizer.zero_grad()
+    loss = sum(loss_fn(model(x), y) * (len(y) / total) for x, y in micro_batches)
+    loss.backward()
+    optimizer.step()
+    return float(loss)
+
+
 def equal_weights(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
     optimizer.zero_grad()
     losses = gradients(model, micro_batches, loss_fn, lambda rows, total: 1 / len(micro_batches))
@@ -162,6 +176,10 @@ STEPS = (
     "micro-batch, which is plain training with small batches."
 )
 MODE = 'In the case "{case}", the model ran in {ran} where {should_run} is wanted: the mode is the caller\'s.'
+HELD = (
+    'In the case "{case}" graphs {held} were held at once: that takes the memory of the whole batch, which small '
+    "pieces are to save. `backward` right after each micro-batch lets go of its graph."
+)
 MISTAKES = [
     Mistake("equal-weights", equal_weights, EQUALLY, ACCUMULATE),
     Mistake("equal-weights", equal_weights_in_the_gradient, EQUALLY, ACCUMULATE),
@@ -189,6 +207,8 @@ MISTAKES = [
     Mistake("returns-tensor", lambda *given: torch.tensor(accumulated(*given)), NO_NUMBER, ACCUMULATE),
     Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
             "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
+    Mistake("holds-all-graphs", concatenated, HELD, ACCUMULATE),
+    Mistake("holds-all-graphs", one_backward_for_all, HELD, ACCUMULATE),
     Mistake("changes-mode", in_mode("train"), MODE, ACCUMULATE),
     Mistake("changes-mode", in_mode("eval"), MODE, ACCUMULATE),
 ]  # fmt: skip

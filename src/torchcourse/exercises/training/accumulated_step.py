@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
+from torchcourse.model.observations import Observations
 from torchcourse.probes.trainable_models import (
     LOSSES,
     RecordingModel,
@@ -21,6 +22,30 @@ from torchcourse.probes.trainable_models import (
 )
 
 
+class GraphsHeld:
+    """Counts the examples for which a model has run and no gradient has come back yet.
+
+    Attributes:
+        most: how many they were at most.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.now = self.most = 0
+        model.register_forward_hook(self._runs)
+
+    def _runs(self, _model: nn.Module, _inputs: Any, output: Tensor) -> None:
+        if not output.requires_grad:
+            return
+        rows = len(output)
+        self.now += rows
+        self.most = max(self.most, self.now)
+
+        def lets_go(_gradient: Tensor) -> None:
+            self.now -= rows
+
+        output.register_hook(lets_go)  # type: ignore[no-untyped-call]
+
+
 def probe(
     answer: Watched, weights: dict[str, Tensor], xs: list[Tensor], ys: list[Tensor], loss: str, lr: float, starts: str,
     times: int,
@@ -28,7 +53,7 @@ def probe(
     """Observe several steps with momentum: losses, number of steps, mode and parameters."""
     model = RecordingModel(weights).train(starts == "training")
     optimizer = torch.optim.SGD(model.parameters(), lr, momentum=0.5)
-    steps = counted(optimizer)
+    steps, held = counted(optimizer), GraphsHeld(model)
     micro_batches = list(zip(xs, ys, strict=True))
     losses = [number_or_kind(answer(model, list(micro_batches), LOSSES[loss], optimizer)) for _ in range(times)]
     return {
@@ -36,6 +61,7 @@ def probe(
         "optimizer steps": len(steps),
         "the model ran in": model.modes(),
         "mode afterwards": f"{mode(model)} mode",
+        "graphs held at once": "of one micro-batch" if held.most <= max(map(len, xs)) else f"of {held.most} examples",
         "parameters afterwards": flat(model.parameters()),
     }
 
@@ -56,6 +82,10 @@ def cases(draw: Draw) -> list[Case]:
     ]
 
 
+def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
+    return quotes_modes(inputs, seen, wanted) | {"held": seen["graphs held at once"]}
+
+
 EXERCISE = Exercise(
     "accumulated_step",
     probe,
@@ -68,5 +98,5 @@ EXERCISE = Exercise(
         "You need the number of examples of all micro-batches before the first backward. What do you return, so that "
         "it is the loss of the whole batch?",
     ),
-    quotes=quotes_modes,
+    quotes=quotes,
 )

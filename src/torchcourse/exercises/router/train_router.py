@@ -118,8 +118,8 @@ def probe(
         used.append(float(optimizer.param_groups[0]["lr"]))
         lengths.append(len(log.read_text().splitlines()) if log.exists() else 0)
         kinds.add("AdamW" if isinstance(optimizer, torch.optim.AdamW) else type(optimizer).__name__)
-        held = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        outside.update(name for name, p in model.named_parameters() if p.requires_grad and id(p) not in held)
+        taken = set(map(id, (each for group in optimizer.param_groups for each in group["params"])))
+        outside.update(name for name, p in model.named_parameters() if p.requires_grad and id(p) not in taken)
         watch.step(optimizer)
 
     hook = register_optimizer_step_pre_hook(before_step)

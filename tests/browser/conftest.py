@@ -144,4 +144,6 @@ def page(browser: object) -> Iterator[Page]:
     # a save that was under way when a page was left may end after the page has been opened again
     opened.add_locator_handler(opened.get_by_role("button", name="Overwrite"), lambda button: button.click())
     yield opened
+    for dialog in opened.locator(".jp-Dialog").all():  # shown where a test failed, maybe because of it
+        print("A dialog was left open:", dialog.inner_text())
     opened.close()

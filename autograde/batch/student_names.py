@@ -57,7 +57,7 @@ def printable_name(name: str, most: int = 200) -> str:
 
 def _escaped(name: str) -> str:
     """Escape surrogates (bytes that are not text), control characters, line ends, changes of the direction of writing
-    and markup. Joiners stay: some scripts need them."""
+    and markup, and replace parts of addresses. Joiners stay: some scripts need them."""
     markup = {ord(character): f"\\x{ord(character):02x}" for character in MARKUP}
     name = ADDRESSING.sub("_", name)
     printable = "".join(c.encode("unicode_escape").decode() if _is_unsafe(c) else c for c in name)

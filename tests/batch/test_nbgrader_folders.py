@@ -55,5 +55,6 @@ def test_nothing_beside_a_notebook_is_copied_but_its_time_and_secret(room: Path,
     (beside / "submission_secret.txt").symlink_to(tmp_path / "private")
     (beside / "leak.html").symlink_to(tmp_path / "private")
     (beside / "large.bin").write_bytes(b"0" * 10)
-    BaseConverter.init_assignment(converter(room), LESSON, "ada")
+    made = converter(room)  # loads the configuration, which changes what is called next
+    BaseConverter.init_assignment(made, LESSON, "ada")
     assert [path.name for path in (room / "autograded" / "ada" / LESSON).iterdir()] == ["timestamp.txt"]

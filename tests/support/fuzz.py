@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 
 from autograde.batch.student_names import MARKUP
 from autograde.classroom.collect import CollectError, collect
-from autograde.classroom.roster import Member, RosterError, read_roster, write_roster
+from autograde.classroom.roster import RosterError, read_roster, write_roster
 from autograde.judge.submission import read_submission
 from autograde.judge.verdict import Verdict, verdict_without_running
 from autograde.report.anonymous import anonymous
@@ -38,16 +38,14 @@ from autograde.results.feedback import feedback
 from autograde.results.grades_table import COLUMNS, BadTableError, read_table
 from autograde.source.release import load_release
 from tests.support import mutants
+from tests.support.archives import ADA, BO, LESSON
 from tests.support.honest import honest
 from torchcourse.model import codec
 
 __all__ = ["TARGETS", "fuzz"]
 
-LESSON = "01_tensors"
 SECONDS = 5.0
 """Wall time that nothing here may take, on a busy machine."""
-ADA = Member("ada", "Ada", "Lovelace", "ada@example.org", "40001")
-BO = Member("bo", "Bo", "O'Neil-Müller", "bo@example.org", "40002")
 originals = cache(honest)
 
 

@@ -51,8 +51,8 @@ def probe(
         seen |= mask_respected(partial(answer.run, module), x, mask, sizes[1])
     if isinstance(output, Tensor) and output.shape == x.shape:
         arguments = (x,) if mask is None else (x, mask)
-        seen |= in_any_mode(module, lambda: answer.run(module, *arguments).masked_fill(empty, 0),
-                               output.masked_fill(empty, 0))  # fmt: skip
+        rest = output.masked_fill(empty, 0)
+        seen |= in_any_mode(module, lambda: answer.run(module, *arguments).masked_fill(empty, 0), rest)
     return {**seen, **kept(x=(x.detach(), before))}
 
 

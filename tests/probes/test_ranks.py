@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import time
@@ -19,6 +20,7 @@ from tests.support.waiting import eventually
 from torchcourse.checking.check import report_on
 from torchcourse.checking.probe import Watched
 from torchcourse.demos import ranks as demo
+from torchcourse.exercises.distributed import shard_model
 from torchcourse.model.catalogue import find
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Observations
@@ -193,6 +195,18 @@ def test_a_stub_in_a_rank_counts_as_not_attempted() -> None:
 
     with pytest.raises(Unattempted, match="global_mean"):
         run_ranks(stub)
+
+
+class Imported:
+    """Becomes, in the rank that unpickles it, whether the module of an exercise has been imported there."""
+
+    def __reduce__(self) -> tuple[Callable[[str], bool], tuple[str]]:
+        return eval, (f"{shard_model.__name__!r} in __import__('sys').modules",)
+
+
+def test_ranks_do_not_each_import_the_exercise() -> None:
+    function = functools.partial(lambda imported, _: imported, Imported(), shard_model.program)
+    assert [outcome.value for outcome in run_ranks(function)] == [True, True]
 
 
 @pytest.mark.parametrize("leaves", [leaves_a_child, leaves_a_child_of_its_own_session])

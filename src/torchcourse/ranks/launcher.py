@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import pickle
 import signal
@@ -29,11 +30,12 @@ __all__ = ["MODULES", "Launcher", "serve"]
 
 MODULES = (
     "torch._dynamo", "torch.nn.parallel.distributed", "torch.distributed.fsdp", "torch.distributed.tensor",
-    "torch.distributed.checkpoint.state_dict", "torch.distributed.nn.functional",
+    "torch.distributed.checkpoint.state_dict", "torch.distributed.nn.functional", "torch.utils.serialization.config",
 )  # fmt: skip
 """What ranks import, and should not have to import each time."""
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "PYTHONMALLOC": "malloc"}
 """Environment variables for Python to allocate through glibc in huge pages, so that a fork takes a third less time."""
+OURS = ("torchcourse.", "autograde.")
 SECONDS_TO_END = 1.0
 """How long processes that ranks left behind may take to end when they are killed."""
 
@@ -59,7 +61,7 @@ class Launcher:
             Unattempted: if a rank raised it.
             RuntimeError: if the launcher ended.
         """
-        request = cloudpickle.dumps((cloudpickle.dumps(function), world_size))
+        request = cloudpickle.dumps((cloudpickle.dumps(function), _modules(function), world_size))
         assert self.process.stdin and self.process.stdout
         with self.lock:
             try:
@@ -90,15 +92,23 @@ class Launcher:
                 stream.close()
 
 
+def _modules(function: Callable[[], Any]) -> list[str]:
+    """Return the modules of ours that `function` and what it is given come from: each rank would import them."""
+    parts = (function.func, *function.args) if isinstance(function, functools.partial) else (function,)
+    names = {getattr(part, "__module__", None) for part in parts}
+    return [name for name in names if isinstance(name, str) and name.startswith(OURS)]
+
+
 def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
     """Fork ranks for each request until there are no more."""
     preload((*MODULES, "torchcourse.probes.on_ranks"))
     adopt_orphans()
     while True:
         try:
-            packed, world_size = pickle.loads(_read(requests))
+            packed, modules, world_size = pickle.loads(_read(requests))
         except EOFError:
             return
+        preload(modules)
         reply: dict[str, Any]
         try:
             outcomes = fork_ranks(lambda packed=packed: pickle.loads(packed)(), world_size)  # type: ignore[misc]

@@ -43,6 +43,7 @@ __all__ = [
     "RAISED",
     "RETURNED",
     "Outcome",
+    "activity",
     "adopt_orphans",
     "die_with",
     "fork_ranks",
@@ -119,6 +120,8 @@ def fork_ranks(function: Callable[[], Any], world_size: int) -> list[Outcome]:
     finally:
         for rank in ranks:
             rank.kill()
+        for rank in ranks:
+            rank.wait()
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -169,11 +172,12 @@ class _Rank:
         """Have it write its stack; return the call of torch's that it is in, and the line that makes it."""
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGUSR1)
-        for _ in range(20):
+        for _ in range(100):
             time.sleep(0.01)
             text = self.trace.read_text(errors="replace") if self.trace.exists() else ""
-            if frames := re.findall(r'File "(.*)", line (\d+) in (\S+)', text):
-                return _call(frames)
+            call, line = _call(re.findall(r'File "(.*)", line (\d+) in (\S+)\n', text))
+            if line:  # it may still be writing
+                return call, line
         return "", ""
 
     def _ending(self) -> str:
@@ -187,7 +191,7 @@ class _Rank:
         return "without a report"
 
     def kill(self) -> None:
-        """Kill it with the processes it started, and close its pipe."""
+        """Kill it with the processes it started, and close its pipe; `wait` waits for its end."""
         with contextlib.suppress(OSError):
             os.close(self.pipe)
         if not self.pid:
@@ -196,8 +200,12 @@ class _Rank:
             os.killpg(self.pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             os.kill(self.pid, signal.SIGKILL)  # it may have left its group
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+            if self.pid:
+                os.waitpid(self.pid, 0)
 
 
 def _call(frames: list[tuple[str, str, str]]) -> tuple[str, str]:
@@ -220,7 +228,7 @@ def _wait_for(ranks: list[_Rank]) -> None:
         for rank in left:
             if rank.pipe in ready:
                 rank.read()
-        now, doing = time.monotonic(), {_activity(rank.pid) for rank in left}
+        now, doing = time.monotonic(), {activity(rank.pid) for rank in left}
         switches = [_voluntary_switches(rank.pid) for rank in left]
         if ready or "work" in doing or switches != before:
             quiet_since, idle, before = now, 0, switches
@@ -235,7 +243,7 @@ def _wait_for(ranks: list[_Rank]) -> None:
             break
 
 
-def _activity(pid: int) -> str:
+def activity(pid: int) -> str:
     """Return what a process does: "work" if a thread runs or waits for a processor or a disk, or if that is unknown;
     "poll" if only gloo's polling thread does; else "nothing"."""
     try:

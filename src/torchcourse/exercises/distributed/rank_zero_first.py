@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -14,9 +15,12 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.on_ranks import MODULES, on_ranks, rank
+from torchcourse.ranks.processes import activity
 
 LASTS = 0.2
-"""Seconds that a call waits for the other ranks to begin theirs: more than all take to begin on a busy machine."""
+"""Seconds that a call waits at most for the other ranks to begin theirs."""
+ASLEEP = 10
+"""Looks in a row that find all other ranks asleep, after which a call waits no longer: they wait for it."""
 
 
 class DataSetMissingError(Exception):
@@ -28,8 +32,8 @@ def program(
 ) -> Observations:
     """Observe when this rank's function ran, how often, and what the calls gave.
 
-    A call ends as soon as all other ranks have begun theirs, which they say by files in `folder`. There are as many
-    calls as `fails` has items; each names the rank whose function raises.
+    A call ends as soon as all other ranks have begun theirs, which they say by files in `folder`, or are asleep. There
+    are as many calls as `fails` has items; each names the rank whose function raises.
     """
     spans: list[list[float]] = []
     thrown: list[Exception] = []
@@ -40,7 +44,12 @@ def program(
         spans.append([number, time.monotonic()])
         begun = [Path(folder, f"call {number} on rank {one}") for one in range(len(values))]
         begun[rank()].touch()
-        while time.monotonic() < spans[-1][1] + seconds and not all(file.exists() for file in begun):
+        asleep = 0
+        while time.monotonic() < spans[-1][1] + seconds and asleep < ASLEEP:
+            left = [pid for pid, file in zip(pids, begun, strict=True) if not file.exists()]
+            if not left:
+                break
+            asleep = 0 if "work" in map(activity, left) else asleep + 1
             time.sleep(0.005)
         spans[-1].append(time.monotonic())
         if fails[number] == rank():
@@ -49,6 +58,8 @@ def program(
         return values[rank()]
 
     own = True
+    pids: list[Any] = [None] * len(values)
+    dist.all_gather_object(pids, os.getpid())
     for _ in fails:
         dist.barrier()
         try:

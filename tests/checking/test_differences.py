@@ -18,6 +18,7 @@ WANTED = torch.tensor([[1.0, -2.0, 3.0], [4.0, 0.0, 6.5]])
     ("got", "words"),
     [
         (2 * WANTED, "every value is 2 times as large"),
+        (1.0001 * WANTED, "every value is 1.0001 times as large"),
         (WANTED / 255, "every value is 0.003922 times as large"),
         (-WANTED, "the sign of every value is the other one"),
         (WANTED + 1, "every value is too large by 1"),

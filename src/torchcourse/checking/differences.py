@@ -122,11 +122,9 @@ def relation(got: Tensor, want: Tensor, tolerance: Tolerance) -> str:
     largest = int(wanted.abs().argmax())
     factor = (mine.flatten()[largest] / wanted.flatten()[largest]).item()
     if factor and agree(mine, factor * wanted, tolerance):
-        return (
-            "the sign of every value is the other one"
-            if factor == -1
-            else f"every value is {factor:.4g} times as large"
-        )
+        if f"{factor:.4g}" == "-1":
+            return "the sign of every value is the other one"
+        return f"every value is {factor:.{4 if abs(factor - 1) > 0.001 else 7}g} times as large"
     more = (mine - wanted).flatten()[largest].item()
     if agree(mine, wanted + more, tolerance):
         return f"every value is too {'large' if more > 0 else 'small'} by {abs(more):.4g}"

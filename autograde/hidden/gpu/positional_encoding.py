@@ -138,6 +138,12 @@ class KeepsFloat32(Encoding):
         return x + self.table[: x.shape[1]]
 
 
+class CastsTheTableItself(Encoding):
+    def forward(self, x: Tensor) -> Tensor:
+        self.table = self.table.to(x.dtype)
+        return x + self.table[: x.shape[1]]
+
+
 class ReplacesX(Encoding):
     def forward(self, x: Tensor) -> Tensor:
         return self.table[: x.shape[1]].to(x.dtype).expand_as(x)
@@ -177,6 +183,9 @@ MISTAKES = [
             "input in both modes, unlike dropout.", MAKING),
     Mistake("dtype-not-kept", KeepsFloat32, "The result is {got_dtype} where {want_dtype} is wanted: either "
             "something was cast to float32, or the float32 table was added as it is. It has to take x's dtype first.",
+            MAKING),
+    Mistake("casts-the-table-itself", CastsTheTableItself, 'In the case "{case}" zeros in float32 gave {got} after x: '
+            "the buffer itself was cast to x's dtype, and the digits that it lost do not come back. Cast what is added.",
             MAKING),
     Mistake("table-is-trained", TableIsTrained, "`parameters()` gives {parameters} numbers: the table is fixed, and a "
             "parameter is saved, and trained unless it is frozen.", MAKING),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,7 @@ def divides_by_one_more(paths: list[Path]) -> State:
     return with_mean(paths, mean)
 
 
-def adds_in_place(paths: list[Path]) -> State:
+def adds_in_place(paths: list[Path], divide: Callable[[Tensor, int], Tensor] = torch.div) -> State:
     first, *others = loaded(paths)
     sums = {name: value.float() if value.is_floating_point() else value for name, value in first.items()}
     for state in others:
@@ -120,7 +121,7 @@ def adds_in_place(paths: list[Path]) -> State:
             else:
                 sums[name] = value
     floats = [name for name, value in first.items() if value.is_floating_point()]
-    return sums | {name: (sums[name] / len(paths)).to(first[name].dtype) for name in floats}
+    return sums | {name: divide(sums[name], len(paths)).to(first[name].dtype) for name in floats}
 
 
 def never_casts_back(paths: list[Path]) -> State:
@@ -149,6 +150,8 @@ MISTAKES = [
     Mistake("accumulates-in-half", accumulates_in_half, IN_HALF, AVERAGES),
     Mistake("adds-tied-twice", adds_in_place, ENTRY + "two names may stand for one tensor, as with tied weights, and "
             "what is added in place to one is added to the other.", AVERAGES),
+    Mistake("adds-tied-twice", partial(adds_in_place, divide=Tensor.div_), ENTRY + "two names may stand for one tensor, "
+            "as with tied weights, and what is added or divided in place is changed once for each.", AVERAGES),
     Mistake("averages-integers", averages_integers, ENTRY + "counters and masks have no mean, and come from the last "
             "file.", AVERAGES),
     Mistake("averages-integers", averages_all_in_float32, ENTRY + "counters and masks have no mean, and come from the "

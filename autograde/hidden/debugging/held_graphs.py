@@ -136,8 +136,8 @@ MISTAKES = [
             "stands bare.", MEMORY),
     Mistake("bare-index-at-the-top", BareAtTheTop(), EXTRA + "an index always stands in brackets, also at the top; "
             "only the keys of a dict stand bare there.", MEMORY),
-    Mistake("keys-not-as-text", walking(walk=keeps_bare_keys), "In the case \"{case}\" `paths` is {got} where {want} is "
-            "wanted: a path is text, also where a key at the top is a number.", MEMORY),
+    Mistake("keys-not-as-text", walking(walk=keeps_bare_keys), "In the case \"{case}\" `paths` is {got} where {want} "
+            "is wanted: a path is text, also where a key at the top is a number.", MEMORY),
     Mistake("keys-with-dots", walking(key=lambda self, key, depth: f".{key}" if depth else str(key)), EXTRA + "a key "
             "below the top stands in brackets.", MEMORY),
     Mistake("each-tensor-once", EachOnce(), MISSING + "the same tensor lies under two paths, and both hold it.",

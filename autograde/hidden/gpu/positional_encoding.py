@@ -185,8 +185,8 @@ MISTAKES = [
             "something was cast to float32, or the float32 table was added as it is. It has to take x's dtype first.",
             MAKING),
     Mistake("casts-the-table-itself", CastsTheTableItself, 'In the case "{case}" zeros in float32 gave {got} after x: '
-            "the buffer itself was cast to x's dtype, and the digits that it lost do not come back. Cast what is added.",
-            MAKING),
+            "the buffer itself was cast to x's dtype, and the digits that it lost do not come back. Cast what is "
+            "added.", MAKING),
     Mistake("table-is-trained", TableIsTrained, "`parameters()` gives {parameters} numbers: the table is fixed, and a "
             "parameter is saved, and trained unless it is frozen.", MAKING),
     Mistake("halves-not-interleaved", Halves, AT + "sine and cosine take turns from column to column; here all sines "

@@ -167,7 +167,8 @@ DROPPED = 'In the case "{case}", with dropout {p}, `{what}` is {got} where {want
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
     Mistake("changes-its-input", Inserts, "In the case \"{case}\" the caller's own list `hidden_dims` was {got} by the "
-            "call, and should be {want}: `insert`, `append`, `pop` and `+=` write into the list that was passed.", INSIDE),
+            "call, and should be {want}: `insert`, `append`, `pop` and `+=` write into the list that was passed.",
+            INSIDE),
     Mistake("python-list-of-layers", InAList, IN_A_LIST, INSIDE),
     Mistake("python-list-of-layers", HiddenInAList, IN_A_LIST, INSIDE),
     Mistake("python-list-of-layers", NormsInAList, IN_A_LIST, INSIDE),

@@ -150,8 +150,8 @@ MISTAKES = [
     Mistake("accumulates-in-half", accumulates_in_half, IN_HALF, AVERAGES),
     Mistake("adds-tied-twice", adds_in_place, ENTRY + "two names may stand for one tensor, as with tied weights, and "
             "what is added in place to one is added to the other.", AVERAGES),
-    Mistake("adds-tied-twice", partial(adds_in_place, divide=Tensor.div_), ENTRY + "two names may stand for one tensor, "
-            "as with tied weights, and what is added or divided in place is changed once for each.", AVERAGES),
+    Mistake("adds-tied-twice", partial(adds_in_place, divide=Tensor.div_), ENTRY + "two names may stand for one "
+            "tensor, as with tied weights, and what is added or divided in place is changed once for each.", AVERAGES),
     Mistake("averages-integers", averages_integers, ENTRY + "counters and masks have no mean, and come from the last "
             "file.", AVERAGES),
     Mistake("averages-integers", averages_all_in_float32, ENTRY + "counters and masks have no mean, and come from the "

@@ -137,8 +137,8 @@ IN_PLACE = (
     "is whole."
 )
 OTHER_DISK = (
-    "Renaming the draft ended so: {saving}. Another folder, such as the current one or that of temporary files, may be on "
-    "another disk, and from there nothing can be renamed. Put the draft beside `path`."
+    "Renaming the draft ended so: {saving}. Another folder, such as the current one or that of temporary files, may be "
+    "on another disk, and from there nothing can be renamed. Put the draft beside `path`."
 )
 MISTAKES = [
     Mistake("pickles-module", pickles_the_module, "Weights-only loading was {loading}: the file holds the model as an "

@@ -92,8 +92,8 @@ REPLACED = (
     "NaN or an inf stands, and one at a real step says that something went wrong before."
 )
 SKIPPED = (
-    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: a NaN at a real step was passed over, '
-    "as by `nanmean`, and it says that something went wrong before. The mask alone says which steps are real."
+    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: a NaN at a real step was passed '
+    "over, as by `nanmean`, and it says that something went wrong before. The mask alone says which steps are real."
 )
 INVERTED = (
     "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks "

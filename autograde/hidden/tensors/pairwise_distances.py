@@ -81,6 +81,8 @@ CROSS = (
     "The value at {at} is {got_at} and should be {want_at}: in the square of a difference the product of both is taken "
     "away twice."
 )
+
+
 def kept_from_zero(eps: float, keep: Callable[[Tensor, float], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """Return an answer that adds `eps` to the squares, or has them be at least that."""
     return lambda a, b: keep((a[:, None] - b).square().sum(-1), eps).sqrt()
@@ -107,8 +109,8 @@ MISTAKES = [
     Mistake("nan-at-equal-points", lambda a, b: squares_without_a_root(a, b).sqrt(), "The result is {got}: for equal "
             "points a·a + b·b - 2 a·b can round to a number just below zero, and its root is NaN.", PAIRS),
     *(Mistake("never-quite-zero", kept_from_zero(eps, keep), "In the case \"{case}\" the value at {at} is {got_at} and "
-              "should be {want_at}: what is to keep the root away from zero is large beside data of this size; a minimum "
-              "of 0 is enough.", PAIRS) for eps in (1e-8, 1e-6) for keep in (torch.add, torch.clamp)),
+              "should be {want_at}: what is to keep the root away from zero is large beside data of this size; a "
+              "minimum of 0 is enough.", PAIRS) for eps in (1e-8, 1e-6) for keep in (torch.add, torch.clamp)),
     Mistake("fails-without-points", scaled_first, "In the case \"{case}\" the call raised {error}: `min` and `max` "
             "have no answer for an empty tensor, and the distances from no points are a tensor of no rows.", PAIRS),
     Mistake("cross-term-wrong", cross_term_once, CROSS, PAIRS),

@@ -144,6 +144,15 @@ class CastsTheTableItself(Encoding):
         return x + self.table[: x.shape[1]]
 
 
+class KeepsTheFirstRows(Encoding):
+    rows: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.rows is None:
+            self.rows = self.table[: x.shape[1]]
+        return x + self.rows.to(x.dtype)
+
+
 class ReplacesX(Encoding):
     def forward(self, x: Tensor) -> Tensor:
         return self.table[: x.shape[1]].to(x.dtype).expand_as(x)
@@ -187,6 +196,8 @@ MISTAKES = [
     Mistake("casts-the-table-itself", CastsTheTableItself, 'In the case "{case}" zeros in float32 gave {got} after x: '
             "the buffer itself was cast to x's dtype, and the digits that it lost do not come back. Cast what is "
             "added.", MAKING),
+    Mistake("keeps-the-first-rows", KeepsTheFirstRows, 'In the case "{case}" a longer x than the first one raised '
+            "{error}: the rows were taken from the table once and kept, and every x has a length of its own.", MAKING),
     Mistake("table-is-trained", TableIsTrained, "`parameters()` gives {parameters} numbers: the table is fixed, and a "
             "parameter is saved, and trained unless it is frozen.", MAKING),
     Mistake("halves-not-interleaved", Halves, AT + "sine and cosine take turns from column to column; here all sines "

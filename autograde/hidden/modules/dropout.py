@@ -178,7 +178,7 @@ MISTAKES = [
     Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn((*x.shape[:-1], 1), x) >= self.p),
             COLUMNS, MODES),
     Mistake("drops-whole-channels", override(Dropout, mask=by_channel), "In the case \"{case}\" `dropped` says: "
-            "{dropped}. Whole channels of an image are what `nn.Dropout2d` drops; here each entry is dropped by itself.",
+            "{dropped}. Whole channels of an image are what `nn.Dropout2d` drops; here it is each entry by itself.",
             MODES),
     Mistake("made-on-cpu", override(Dropout, mask=lambda self, x: torch.rand(x.shape) >= self.p), "Everything works "
             "on the CPU; on the second device the call raised {error}: the mask was made without saying where.", MODES),

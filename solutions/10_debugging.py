@@ -983,7 +983,7 @@ def held_graphs(obj) -> list[str]:
             return [path] if value.grad_fn is not None else []
         if isinstance(value, dict):
             parts = [
-                (item, key if top else f"{path}[{key!r}]")
+                (item, str(key) if top else f"{path}[{key!r}]")
                 for key, item in value.items()
             ]
         elif isinstance(value, (list, tuple)):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from autograde.hidden.autograd.shared import DTYPE
-from autograde.hidden.common import ERRORS, LEFT, MIXED, ROUNDED, on_the_cpu, through_float32
+from autograde.hidden.common import CHANGED, ERRORS, LEFT, MIXED, ROUNDED, on_the_cpu, through_float32
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -63,6 +63,7 @@ MISTAKES = [
     Mistake("halved", lambda o, t: squares(o, t).mean() / 2, SCALED + "the mean was halved.", CUT),
     Mistake("not-reduced", squares, "The loss has shape {got_shape}, where a single number is wanted: the mean is "
             "missing.", CUT),
+    Mistake("changes-its-input", lambda o, t: t.detach().sub_(o).square().mean(), CHANGED, CUT),
     Mistake("made-on-cpu", on_the_cpu(td_loss), LEFT, ERRORS),
     Mistake("made-on-cpu", lambda o, t: td_loss(o, t) + (o * torch.zeros(o.shape, dtype=o.dtype)).sum(), MIXED, ERRORS),
     Mistake("dtype-not-kept", lambda o, t: td_loss(o, t).float(), DTYPE, CUT),

@@ -137,6 +137,11 @@ class LosesNan(Comparison):
         return max(0.0, *gaps)  # it keeps its first argument where the second is not a number
 
 
+class NanAgrees(Comparison):
+    def gap(self, a: Tensor, b: Tensor) -> float:
+        return float((b - a).abs().masked_fill(a.isnan() & b.isnan(), 0).max())
+
+
 class AsksForLess(Comparison):
     def ok(self, output: float, grad: float, atol: float) -> bool:
         return output < atol and grad < atol
@@ -175,6 +180,8 @@ LEFT = (
 MISTAKES = [
     Mistake("nan-counts-as-equal", LosesNan(), BOTH + "a NaN was lost on the way to the largest difference, as in "
             "Python's `max` or in a comparison by `>`; what is not a number is not ok.", NUMBERS),
+    Mistake("nan-agrees-with-nan", NanAgrees(), BOTH + "NaN on both sides was taken for no difference; what is not a "
+            "number is not ok.", NUMBERS),
     Mistake("less-than-atol", AsksForLess(), BOTH + "a difference of just atol is at most atol.", NUMBERS),
     Mistake("mean-not-largest", MeanOfTheGradients(), BOTH + "a mean over the gradient hides the one entry that is far "
             "off; the largest difference counts.", NUMBERS),

@@ -138,6 +138,16 @@ class WrongLength(Mapped):
         return 1
 
 
+class WantsArrays(Mapped):
+    def item(self, row: Any) -> Any:
+        return torch.from_numpy(row.astype(np.float32))
+
+
+class WantsAPathObject(Mapped):
+    def __init__(self, path: Path, shape: tuple[int, ...], dtype: Any) -> None:
+        super().__init__(path.resolve(), shape, dtype)
+
+
 class ForgetsThePath(Mapped):
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"path": None}
@@ -183,6 +193,10 @@ MISTAKES = [
             "entry of the shape is the number of items.", LARGE),
     Mistake("scales-the-items", ScalesTheItems, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
             "numbers are to come as they are.", LARGE),
+    Mistake("wants-arrays", WantsArrays, "In the case \"{case}\" the dataset raised {error}: where `shape` has one "
+            "entry, an item is a single number, and NumPy gives it as no array; `np.array` makes one of it.", LARGE),
+    Mistake("wants-a-path-object", WantsAPathObject, "In the case \"{case}\" the dataset raised {error}: the path may "
+            "come as a string, and `np.memmap` takes both.", LARGE),
     Mistake("cannot-open-again", ForgetsThePath, "In the case \"{case}\" `{what}` is {got}: after unpickling, the "
             "dataset has to find its file again.", LARGE),
 ]  # fmt: skip

@@ -218,6 +218,9 @@ MISTAKES = [
             "left out.", TICKETS),
     Mistake("words-not-lowered", finding(str.split), UNKNOWN + "the words of the vocabulary are lower case, those of "
             "the ticket were not made so.", TICKETS),
+    Mistake("labels-lowered", override(Tickets, rows=lambda self, f: Tickets.rows(self, map(str.lower, f))), "In the "
+            "case \"{case}\" the classes are {classes} where {wanted_classes} are wanted: the text is lower-cased "
+            "before it is cut into tokens, the names of the labels stay as they are.", TICKETS),
     Mistake("classes-not-sorted", ClassesAsSeen, "In the case \"{case}\" the classes are {classes} where "
             "{wanted_classes} are wanted: they are sorted by name, whichever ticket comes first.", TICKETS),
     Mistake("label-left-as-text", LabelAsText, UNKNOWN + "the label is the place of its name among the classes.",

@@ -62,6 +62,14 @@ def walking(**methods: Any) -> Callable[..., Any]:
     return program
 
 
+def keeps_bare_keys(self: Held, value: Any, path: Any, depth: int) -> Iterator[tuple[Any, Tensor]]:
+    if isinstance(value, Tensor):
+        yield path, value
+    top = depth == 0 and isinstance(value, dict)
+    for key, item in value.items() if top else self.parts(value, depth):
+        yield from self.walk(item, key if top else f"{path}{key}", depth + 1)
+
+
 class OfTheVeryType(Held):
     def parts(self, value: Any, depth: int) -> list[tuple[str, Any]]:
         return [] if isinstance(value, dict) and type(value) is not dict else super().parts(value, depth)
@@ -128,6 +136,8 @@ MISTAKES = [
             "stands bare.", MEMORY),
     Mistake("bare-index-at-the-top", BareAtTheTop(), EXTRA + "an index always stands in brackets, also at the top; "
             "only the keys of a dict stand bare there.", MEMORY),
+    Mistake("keys-not-as-text", walking(walk=keeps_bare_keys), "In the case \"{case}\" `paths` is {got} where {want} "
+            "is wanted: a path is text, also where a key at the top is a number.", MEMORY),
     Mistake("keys-with-dots", walking(key=lambda self, key, depth: f".{key}" if depth else str(key)), EXTRA + "a key "
             "below the top stands in brackets.", MEMORY),
     Mistake("each-tensor-once", EachOnce(), MISSING + "the same tensor lies under two paths, and both hold it.",

@@ -108,7 +108,17 @@ class MovesNothing(Move):
 
 class MovesModulesToo(Move):
     def passed(self, obj: Any) -> Any:
+        return obj.to(self.device) if isinstance(obj, torch.nn.Module) else obj
+
+
+class MovesWhateverCan(Move):
+    def passed(self, obj: Any) -> Any:
         return obj.to(self.device) if hasattr(obj, "to") else obj
+
+
+class MovesObjectsToo(Move):
+    def passed(self, obj: Any) -> Any:
+        return obj.to(self.device) if hasattr(obj, "to") and not isinstance(obj, torch.nn.Module) else obj
 
 
 class MovesAllElse(Move):
@@ -174,6 +184,10 @@ MISTAKES = [
     Mistake("tuples-become-lists", TuplesBecomeLists(), CAME + "a tuple stays a tuple.", MOVING),
     Mistake("moves-modules-too", MovesModulesToo(), 'In the case "{case}" the result is {came}: a module has a method '
             "`to` as well, and it changes the module that the caller still holds.", MOVING),
+    Mistake("moves-modules-too", MovesWhateverCan(), 'In the case "{case}" the result is {came}: modules and other '
+            "objects may have a method `to` as well, which makes them no tensors.", MOVING),
+    Mistake("moves-other-things-too", MovesObjectsToo(), CAME + "other objects may have a method `to` as well, which "
+            "makes them no tensors.", MOVING),
     Mistake("namedtuple-from-one-list", NamedtupleFromOneList(), RAISED + "a namedtuple takes its fields one by one, "
             "so a list of them has to be unpacked.", MOVING),
     Mistake("tuple-from-single-items", TupleFromSingleItems(), RAISED + "a plain tuple takes one iterable; only a "

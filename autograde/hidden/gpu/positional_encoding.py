@@ -138,6 +138,21 @@ class KeepsFloat32(Encoding):
         return x + self.table[: x.shape[1]]
 
 
+class CastsTheTableItself(Encoding):
+    def forward(self, x: Tensor) -> Tensor:
+        self.table = self.table.to(x.dtype)
+        return x + self.table[: x.shape[1]]
+
+
+class KeepsTheFirstRows(Encoding):
+    rows: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.rows is None:
+            self.rows = self.table[: x.shape[1]]
+        return x + self.rows.to(x.dtype)
+
+
 class ReplacesX(Encoding):
     def forward(self, x: Tensor) -> Tensor:
         return self.table[: x.shape[1]].to(x.dtype).expand_as(x)
@@ -178,6 +193,11 @@ MISTAKES = [
     Mistake("dtype-not-kept", KeepsFloat32, "The result is {got_dtype} where {want_dtype} is wanted: either "
             "something was cast to float32, or the float32 table was added as it is. It has to take x's dtype first.",
             MAKING),
+    Mistake("casts-the-table-itself", CastsTheTableItself, 'In the case "{case}" zeros in float32 gave {got} after x: '
+            "the buffer itself was cast to x's dtype, and the digits that it lost do not come back. Cast what is "
+            "added.", MAKING),
+    Mistake("keeps-the-first-rows", KeepsTheFirstRows, 'In the case "{case}" a longer x than the first one raised '
+            "{error}: the rows were taken from the table once and kept, and every x has a length of its own.", MAKING),
     Mistake("table-is-trained", TableIsTrained, "`parameters()` gives {parameters} numbers: the table is fixed, and a "
             "parameter is saved, and trained unless it is frozen.", MAKING),
     Mistake("halves-not-interleaved", Halves, AT + "sine and cosine take turns from column to column; here all sines "

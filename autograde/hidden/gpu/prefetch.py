@@ -23,15 +23,18 @@ REQUIRED = ("drops-last-batch", "not-ahead", "loads-everything")
 """The mistakes that a check must always be able to name."""
 
 
+END = object()
+
+
 def fetch(iterator: Iterator[Any], device: torch.device) -> Any:
-    batch = next(iterator, None)
-    return None if batch is None else move_by_match(batch, device)
+    batch = next(iterator, END)
+    return END if batch is END else move_by_match(batch, device)
 
 
 def right(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
     iterator = iter(loader)
     present = fetch(iterator, device)
-    while present is not None:
+    while present is not END:
         following = fetch(iterator, device)
         yield present
         present = following
@@ -40,16 +43,16 @@ def right(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
 def drops_the_last_batch(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
     iterator = iter(loader)
     present = fetch(iterator, device)
-    while (following := fetch(iterator, device)) is not None:
+    while (following := fetch(iterator, device)) is not END:
         yield present
         present = following
 
 
 def hands_out_the_last_twice(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
-    last = None
+    last: Any = END
     for last in right(loader, device):
         yield last
-    if last is not None:
+    if last is not END:
         yield last
 
 
@@ -61,18 +64,18 @@ def skips_the_first_batch(loader: Iterable[Any], device: torch.device) -> Iterat
 
 def copies_late(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
     iterator = iter(loader)
-    present = next(iterator, None)
-    while present is not None:
-        following = next(iterator, None)
+    present = next(iterator, END)
+    while present is not END:
+        following = next(iterator, END)
         yield move_by_match(present, device)
         present = following
 
 
 def never_moves(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
     iterator = iter(loader)
-    present = next(iterator, None)
-    while present is not None:
-        following = next(iterator, None)
+    present = next(iterator, END)
+    while present is not END:
+        following = next(iterator, END)
         yield present
         present = following
 
@@ -80,7 +83,7 @@ def never_moves(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
 def takes_a_first_batch_for_granted(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
     iterator = iter(loader)
     present = move_by_match(next(iterator), device)
-    while present is not None:
+    while present is not END:
         following = fetch(iterator, device)
         yield present
         present = following
@@ -91,6 +94,15 @@ def asks_for_the_length(loader: Any, device: torch.device) -> Iterator[Any]:
     present = fetch(iterator, device)
     for _ in range(count):
         following = fetch(iterator, device)
+        yield present
+        present = following
+
+
+def takes_none_for_the_end(loader: Iterable[Any], device: torch.device) -> Iterator[Any]:
+    iterator = iter(loader)
+    present = move_by_match(next(iterator, None), device)
+    while present is not None:
+        following = move_by_match(next(iterator, None), device)
         yield present
         present = following
 
@@ -135,6 +147,8 @@ MISTAKES = [
             "are wanted: move them as `move_to` does.", AHEAD),
     Mistake("namedtuple-lost", makes_namedtuples_from_one_list, "In the case \"{case}\" the generator failed: a "
             "namedtuple takes its fields one by one. Move batches as `move_to` does.", AHEAD),
+    Mistake("takes-none-for-the-end", takes_none_for_the_end, COUNT + "a batch may be None, which `move_to` passes "
+            "through, so None cannot tell the end. An object made for that can, as in `next(iterator, end)`.", AHEAD),
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
     Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",
             AHEAD),
@@ -196,7 +210,7 @@ class PrefetchOfClass:
         self._load()
 
     def _load(self) -> None:
-        self.following = [sent(batch, self.device) for batch in (next(self.batches, None),) if batch is not None]
+        self.following = [sent(batch, self.device) for batch in (next(self.batches, END),) if batch is not END]
 
     def __iter__(self) -> Iterator[Any]:
         return self

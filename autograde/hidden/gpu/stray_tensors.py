@@ -65,6 +65,11 @@ class MissesPlainAttributes(Strays):
         return {**module._parameters, **module._buffers}
 
 
+class PassesByWhatBeginsWithAnUnderscore(Strays):
+    def attributes(self, prefix: str, module: nn.Module) -> dict[str, Any]:
+        return {n: value for n, value in super().attributes(prefix, module).items() if not n.startswith("_")}
+
+
 class LooksAtTheOutermostOnly(Strays):
     def attributes(self, prefix: str, module: nn.Module) -> dict[str, Any]:
         return {**module._parameters, **module._buffers, **({} if prefix else vars(module))}
@@ -138,6 +143,8 @@ MISTAKES = [
     Mistake("unsorted", NeverSorts(), "The list is {found}, and {wanted_names} is wanted: sort it.", STRAYS),
     Mistake("misses-plain-attributes", LooksAtTheOutermostOnly(), MISSED + "submodules have attributes too, not only "
             "the model itself.", STRAYS),
+    Mistake("misses-plain-attributes", PassesByWhatBeginsWithAnUnderscore(), MISSED + "a name may begin with an "
+            "underscore, and the tensor is there all the same.", STRAYS),
     Mistake("only-the-state-dict", LooksAtTheStateDict(), MISSED + "a `state_dict` holds what is saved, and that is "
             "not all there is.", STRAYS),
     Mistake("misses-parameters", MissesParameters(), MISSED + "it is a parameter.", STRAYS),

@@ -141,6 +141,11 @@ class HeldAsParameter(BatchNorm):
         self.running_mean.data, self.running_var.data = mean, var
 
 
+class CastsToFloat32(BatchNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.float())
+
+
 class StartsAtZero(BatchNorm):
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__(num_features, eps, momentum)
@@ -204,6 +209,8 @@ MISTAKES = [
             "no effect, and it belongs under the root.", NORM),
     Mistake("divided-by-variance", override(BatchNorm, root=lambda self, var: var + self.eps), AT + "it was divided by "
             "the variance, and not by its root.", NORM),
+    Mistake("computes-in-float32", CastsToFloat32, VALUE + "the parameters were moved to float64, and the batch was "
+            "rounded to float32.", NORM),
     Mistake("sample-variance-in-the-batch", SampleVariance, VALUE + "the batch itself is divided by its population "
             "standard deviation.", NORM),
     Mistake("no-scale-and-shift", override(BatchNorm, scaled=lambda self, y: y), AT + "weight and bias are not "

@@ -69,6 +69,10 @@ def looks_at_the_graph(self: Dropout, x: Tensor) -> Tensor:
     return self.dropped(x) if self.training and torch.is_grad_enabled() else x
 
 
+def by_channel(self: Dropout, x: Tensor) -> Tensor:
+    return drawn((*x.shape[:2], 1, 1) if x.ndim == 4 else x.shape, x) >= self.p
+
+
 class SameMask(Dropout):
     once: Tensor | None = None
 
@@ -173,6 +177,9 @@ MISTAKES = [
             MODES),
     Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn((*x.shape[:-1], 1), x) >= self.p),
             COLUMNS, MODES),
+    Mistake("drops-whole-channels", override(Dropout, mask=by_channel), "In the case \"{case}\" `dropped` says: "
+            "{dropped}. Whole channels of an image are what `nn.Dropout2d` drops; here it is each entry by itself.",
+            MODES),
     Mistake("made-on-cpu", override(Dropout, mask=lambda self, x: torch.rand(x.shape) >= self.p), "Everything works "
             "on the CPU; on the second device the call raised {error}: the mask was made without saying where.", MODES),
     Mistake("out-of-range-accepted", override(Dropout, check=lambda self, p: None), ACCEPTED, MODES),

@@ -23,7 +23,8 @@ REQUIRED = ("rebinds-parameter", "skips-nested")
 """The mistakes that a check must always be able to name."""
 
 INIT = "Initialisation and depth"
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d)
+FLAT = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d)
+NORMS = (*FLAT, nn.BatchNorm3d, nn.InstanceNorm1d, nn.InstanceNorm3d)
 
 
 class Start:
@@ -85,6 +86,12 @@ class NoneOfANormIsFilled(Start):
 class NoBatchNormsOfTables(Start):
     def norm(self, module: Any) -> None:
         if not isinstance(module, nn.BatchNorm1d):
+            super().norm(module)
+
+
+class SomeNormsOnly(Start):
+    def norm(self, module: Any) -> None:
+        if isinstance(module, FLAT):
             super().norm(module)
 
 
@@ -182,6 +189,10 @@ MISTAKES = [
             "a weight of two dimensions, so the type of the layer decides.", INIT),
     Mistake("norms-left", starting(norm=lambda self, module: None), OLD + "norm layers start at one and zero.", INIT),
     Mistake("norms-left", OnlyBatchNorms(), OLD + "layer norm and group norm are norm layers, too.", INIT),
+    Mistake("norms-left", SomeNormsOnly(), OLD + "batch and instance norms are there for one, two and three "
+            "dimensions.", INIT),
+    Mistake("other-layers-too", starting(layers=(nn.Linear, nn.modules.conv._ConvNd)), "In the case \"{case}\" "
+            "{changed} was changed: of the convolutions only `nn.Conv2d` is asked for.", INIT),
     Mistake("norms-start-at-zero", NormsAtZero(), "In the case \"{case}\" {what} is {got} where {want} is wanted: a "
             "norm that multiplies by zero lets nothing through.", INIT),
 ]  # fmt: skip

@@ -124,6 +124,12 @@ class DropsOnce(MLP):
         super().hold([m for m in layers if not isinstance(m, nn.Dropout) or m is layers[-2]])
 
 
+class Inserts(MLP):
+    def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
+        super().__init__(in_dim, hidden_dims, out_dim, dropout)
+        hidden_dims.insert(0, in_dim)
+
+
 class Unbegun(nn.Module):
     def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
         self.layers = nn.Sequential(nn.Linear(in_dim, out_dim))
@@ -160,6 +166,9 @@ VALUE = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 DROPPED = 'In the case "{case}", with dropout {p}, `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
+    Mistake("changes-its-input", Inserts, "In the case \"{case}\" the caller's own list `hidden_dims` was {got} by the "
+            "call, and should be {want}: `insert`, `append`, `pop` and `+=` write into the list that was passed.",
+            INSIDE),
     Mistake("python-list-of-layers", InAList, IN_A_LIST, INSIDE),
     Mistake("python-list-of-layers", HiddenInAList, IN_A_LIST, INSIDE),
     Mistake("python-list-of-layers", NormsInAList, IN_A_LIST, INSIDE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,19 @@ def divides_by_one_more(paths: list[Path]) -> State:
     return with_mean(paths, mean)
 
 
+def adds_in_place(paths: list[Path], divide: Callable[[Tensor, int], Tensor] = torch.div) -> State:
+    first, *others = loaded(paths)
+    sums = {name: value.float() if value.is_floating_point() else value for name, value in first.items()}
+    for state in others:
+        for name, value in state.items():
+            if value.is_floating_point():
+                sums[name] += value
+            else:
+                sums[name] = value
+    floats = [name for name, value in first.items() if value.is_floating_point()]
+    return sums | {name: divide(sums[name], len(paths)).to(first[name].dtype) for name in floats}
+
+
 def never_casts_back(paths: list[Path]) -> State:
     return with_mean(paths, wide_mean)
 
@@ -134,6 +148,10 @@ ENTRY = "The entry {entry} came out as {value} where {want_value} is wanted: "
 IN_HALF = ENTRY + "the sum was formed in the files' own dtype, which has no room or no digits for it."
 MISTAKES = [
     Mistake("accumulates-in-half", accumulates_in_half, IN_HALF, AVERAGES),
+    Mistake("adds-tied-twice", adds_in_place, ENTRY + "two names may stand for one tensor, as with tied weights, and "
+            "what is added in place to one is added to the other.", AVERAGES),
+    Mistake("adds-tied-twice", partial(adds_in_place, divide=Tensor.div_), ENTRY + "two names may stand for one "
+            "tensor, as with tied weights, and what is added or divided in place is changed once for each.", AVERAGES),
     Mistake("averages-integers", averages_integers, ENTRY + "counters and masks have no mean, and come from the last "
             "file.", AVERAGES),
     Mistake("averages-integers", averages_all_in_float32, ENTRY + "counters and masks have no mean, and come from the "

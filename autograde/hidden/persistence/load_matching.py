@@ -71,6 +71,16 @@ def assigns(model: nn.Module, state: State) -> Any:
 
 class SkipsBuffers(Match):
     def entries(self, model: nn.Module) -> State:
+        return dict(model.named_parameters(remove_duplicate=False))
+
+
+class SkipsSecondNames(Match):
+    def entries(self, model: nn.Module) -> State:
+        return dict(model.named_parameters()) | dict(model.named_buffers())
+
+
+class SkipsBuffersAndSecondNames(Match):
+    def entries(self, model: nn.Module) -> State:
         return dict(model.named_parameters())
 
 
@@ -154,6 +164,10 @@ MISTAKES = [
         'names that do not fit, but never a shape.', NAMES),
     one("rebinds-parameter", Rebinds(), REBOUND, NAMES),
     one("skips-the-buffers", SkipsBuffers(), LISTS + "buffers are entries as parameters are.", NAMES),
+    one("skips-second-names", SkipsSecondNames(), LISTS + "a tied tensor has two names in the state, and "
+        "`named_parameters()` gives it once.", NAMES),
+    one("skips-the-buffers", SkipsBuffersAndSecondNames(), LISTS + "buffers are entries as parameters are, and so is a "
+        "tied tensor under its second name.", NAMES),
     one("lists-what-the-model-lacks", ListsWhatTheModelHas(), "Among the skipped is {extra}, which the state does not "
         "have at all: both lists are about the entries of `state`.", NAMES),
     one("rebinds-parameter", assigns, REBOUND, NAMES),

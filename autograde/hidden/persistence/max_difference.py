@@ -128,6 +128,12 @@ class LeavesFloats(Difference):
         return super().over_all(gaps).double()
 
 
+class ThroughNumpy(Difference):
+    def checked(self, wanted: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        super().checked(wanted, found)
+        return torch.from_numpy(wanted.numpy()).double(), torch.from_numpy(found.numpy()).double()
+
+
 class LastInputOnly(Difference):
     def over_all(self, gaps: Tensor) -> Tensor:
         return gaps[-1]
@@ -183,6 +189,8 @@ MISTAKES = [
             "2**24, and float32 does not hold all of these. float64 does.", PARITY),
     Mistake("overflows-in-half", LeavesFloats(), FOUND + "the outputs are float16, and so was their difference, which "
             "has no room for it. Subtract in float64.", PARITY),
+    Mistake("through-numpy", ThroughNumpy(), "In the case \"{case}\" the call raised {error}: NumPy takes no tensors "
+            "that are part of a graph; detach them, or subtract them in torch.", PARITY),
     Mistake("one-input-only", LastInputOnly(), ONE_INPUT, PARITY),
     Mistake("one-input-only", FirstInputOnly(), ONE_INPUT, PARITY),
     Mistake("returns-tensor", ReturnsTensor(), "The call returned {returned}, and a Python float is wanted.", PARITY),

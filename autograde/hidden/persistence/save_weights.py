@@ -105,6 +105,12 @@ def replaces_from_another_folder(model: nn.Module, path: Path) -> None:
         Path(draft).unlink(missing_ok=True)
 
 
+def drafts_in_the_current_folder(model: nn.Module, path: Path) -> None:
+    draft = Path(path.name + ".draft")
+    torch.save(on_the_cpu(model), draft)
+    os.replace(draft, path)
+
+
 def moves_from_another_folder(model: nn.Module, path: Path) -> None:
     shutil.move(draft_of_another_folder(model, path), path)
 
@@ -130,6 +136,10 @@ IN_PLACE = (
     'In the case "{case}" the file was {moments} while it was saved: a crash at that moment leaves no file there that '
     "is whole."
 )
+OTHER_DISK = (
+    "Renaming the draft ended so: {saving}. Another folder, such as the current one or that of temporary files, may be "
+    "on another disk, and from there nothing can be renamed. Put the draft beside `path`."
+)
 MISTAKES = [
     Mistake("pickles-module", pickles_the_module, "Weights-only loading was {loading}: the file holds the model as an "
             "object, which only opens where the same classes can be imported, and runs code when it does.", FILES),
@@ -140,9 +150,8 @@ MISTAKES = [
             "from another folder, which may be on another disk.", FILES),
     Mistake("writes-in-place", writes_a_first_file_in_place, IN_PLACE + " That there was none before is no "
             "difference.", FILES),
-    Mistake("draft-in-another-folder", replaces_from_another_folder, "Renaming the draft ended so: "
-            "{saving}. The folder of temporary files may be on another disk, and from there nothing can be renamed. "
-            "Put the draft beside `path`.", FILES),
+    Mistake("draft-in-another-folder", replaces_from_another_folder, OTHER_DISK, FILES),
+    Mistake("draft-in-another-folder", drafts_in_the_current_folder, OTHER_DISK, FILES),
     Mistake("deletes-the-old-first", deletes_the_old_first, IN_PLACE, FILES),
     Mistake("leaves-the-draft", leaves_the_draft, "In the case \"{case}\" the file at `path` {file}. What is saved "
             "beside it has still to be put in its place, with `os.replace`.", FILES),

@@ -99,6 +99,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     base = draw.normal(4, 6, dtype=draw.pick([torch.float16, torch.float32]))
     return [
+        case("some whole rows", t=base[1:]),
         case("a diagonal", t=base.as_strided((4,), (7,))),
         case("every third element", t=draw.integers(0, 9, 20, dtype=draw.pick([torch.int8, torch.int16]))[::3]),
         case("four dimensions", t=draw.flags(2, 1, draw.size(2, 4), 3)),

@@ -64,6 +64,15 @@ def nan_left_out(x: Tensor, mask: Tensor) -> Tensor:
     return x.masked_fill(~mask[..., None], torch.nan).nanmean(1).nan_to_num()
 
 
+def nan_skipped(x: Tensor, mask: Tensor) -> Tensor:
+    means = x.masked_fill(~mask[..., None], torch.nan).nanmean(1)
+    return torch.where(mask.any(1, keepdim=True), means, 0.0)
+
+
+def nan_at_real_steps_replaced(x: Tensor, mask: Tensor) -> Tensor:
+    return masked_mean(torch.where(x.isnan(), 0.0, x), mask)
+
+
 def first_steps(x: Tensor, mask: Tensor) -> Tensor:
     counts = mask.sum(1, keepdim=True)
     return masked_mean(x, torch.arange(mask.shape[1], device=mask.device) < counts)
@@ -79,8 +88,12 @@ def loop_on_the_cpu(x: Tensor, mask: Tensor) -> Tensor:
 
 ON_EMPTY = "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and zeros are wanted."
 REPLACED = (
-    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: `nan_to_num` does not ask where an '
-    "inf stands, and one at a real step says that something went wrong before."
+    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: `nan_to_num` does not ask where a '
+    "NaN or an inf stands, and one at a real step says that something went wrong before."
+)
+SKIPPED = (
+    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: a NaN at a real step was passed '
+    "over, as by `nanmean`, and it says that something went wrong before. The mask alone says which steps are real."
 )
 INVERTED = (
     "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks "
@@ -125,6 +138,8 @@ MISTAKES = [
     Mistake("real-inf-replaced", nan_and_inf_replaced, REPLACED, MASKS),
     Mistake("real-inf-replaced", inf_made_finite, REPLACED, MASKS),
     Mistake("real-inf-replaced", nan_left_out, REPLACED, MASKS),
+    Mistake("real-nan-skipped", nan_skipped, SKIPPED, MASKS),
+    Mistake("real-nan-skipped", nan_at_real_steps_replaced, SKIPPED, MASKS),
     Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: "
             "`where` drops the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
     Mistake("detached", lambda x, mask: masked_mean(x.detach(), mask), "The values are right, but the {what} is "
@@ -174,11 +189,6 @@ def mean_example_by_example(x: Tensor, mask: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-def mean_by_nanmean(x: Tensor, mask: Tensor) -> Tensor:
-    hidden = x.masked_fill(mask.logical_not().unsqueeze(-1), float("nan"))
-    return hidden.nanmean(dim=1).nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)
-
-
 def mean_by_index_add(x: Tensor, mask: Tensor) -> Tensor:
     owner, _ = mask.nonzero(as_tuple=True)
     total = torch.zeros(x.size(0), x.size(2), dtype=x.dtype, device=x.device).index_add(0, owner, x[mask])
@@ -203,7 +213,6 @@ RIGHT_ANSWERS: list[Callable[..., Any]] = [
     mean_by_where,
     mean_by_einsum,
     mean_example_by_example,
-    mean_by_nanmean,
     mean_by_index_add,
     mean_by_matrix_product,
     mean_without_empty_rows,

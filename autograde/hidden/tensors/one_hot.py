@@ -186,13 +186,13 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     n, c = draw.size(2, 8), draw.size(2, 9)
     bad = draw.integers(0, c, 3, n)
-    bad[1, 0] = c + 7
+    bad[1, 0] = 2**32 + 1  # which int32 does not hold
     return [
         case("three dimensions", labels=draw.integers(0, c, 2, 3, n), num_classes=c, dtype=torch.float64, refused=""),
         case("bool", labels=draw.integers(0, c, n), num_classes=c, dtype=torch.bool, refused=""),
         case("a single class", labels=torch.zeros(n, dtype=torch.int64), num_classes=1, dtype=None, refused=""),
         case("transposed labels", labels=draw.integers(0, c, 4, n).t(), num_classes=c, dtype=None, refused=""),
-        case("a bad label in a matrix", labels=bad, num_classes=c, dtype=None, refused=str(c + 7)),
+        case("a bad label in a matrix", labels=bad, num_classes=c, dtype=None, refused=str(2**32 + 1)),
         case("a very negative label", labels=torch.tensor(-c), num_classes=c, dtype=None, refused=str(-c)),
     ]
 

@@ -81,6 +81,13 @@ CROSS = (
     "The value at {at} is {got_at} and should be {want_at}: in the square of a difference the product of both is taken "
     "away twice."
 )
+
+
+def kept_from_zero(eps: float, keep: Callable[[Tensor, float], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return an answer that adds `eps` to the squares, or has them be at least that."""
+    return lambda a, b: keep((a[:, None] - b).square().sum(-1), eps).sqrt()
+
+
 MISTAKES = [
     Mistake("elementwise-not-pairwise", lambda a, b: ((a - b) ** 2).sum(-1).sqrt(), "The result has shape {got_shape} "
             "where {want_shape} is wanted: row i of a was only compared with row i of b.", PAIRS),
@@ -101,6 +108,9 @@ MISTAKES = [
             "{want_shape} is wanted: with keepdim the dimension of the features stays, with size one.", PAIRS),
     Mistake("nan-at-equal-points", lambda a, b: squares_without_a_root(a, b).sqrt(), "The result is {got}: for equal "
             "points a·a + b·b - 2 a·b can round to a number just below zero, and its root is NaN.", PAIRS),
+    *(Mistake("never-quite-zero", kept_from_zero(eps, keep), "In the case \"{case}\" the value at {at} is {got_at} and "
+              "should be {want_at}: what is to keep the root away from zero is large beside data of this size; a "
+              "minimum of 0 is enough.", PAIRS) for eps in (1e-8, 1e-6) for keep in (torch.add, torch.clamp)),
     Mistake("fails-without-points", scaled_first, "In the case \"{case}\" the call raised {error}: `min` and `max` "
             "have no answer for an empty tensor, and the distances from no points are a tensor of no rows.", PAIRS),
     Mistake("cross-term-wrong", cross_term_once, CROSS, PAIRS),
@@ -121,6 +131,7 @@ def more_cases(draw: Draw) -> list[Case]:
     return [
         case("one dimension", rtol=1e-3, atol=1e-3, a=draw.normal(n, 1), b=draw.normal(m, 1)),
         case("some points in common", rtol=1e-3, atol=0.03, a=base, b=torch.cat([base[:1], draw.normal(m, d)])),
+        case("no points in b", a=draw.normal(n, d), b=torch.empty(0, d)),
         case("transposed inputs", rtol=1e-3, atol=1e-3, a=draw.normal(d, n).t(), b=draw.normal(d, m).t()),
         case("small numbers", rtol=1e-2, atol=1e-5, a=1e-3 * draw.normal(n, d), b=5e-3 + 1e-3 * draw.normal(m, d)),
         case("large numbers", rtol=1e-3, atol=10.0, a=1e6 * draw.normal(n, d), b=1e6 * draw.normal(m, d)),

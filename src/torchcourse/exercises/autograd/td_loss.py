@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import float32_digits, look
+from torchcourse.probes.observe import float32_digits, kept, look
 
 
 def probe(answer: Watched, online: Tensor, target: Tensor, shared: bool) -> dict[str, Any]:
@@ -19,6 +19,7 @@ def probe(answer: Watched, online: Tensor, target: Tensor, shared: bool) -> dict
     leaves = [online.clone().requires_grad_(), target.clone().requires_grad_()]
     weight = torch.ones(online.shape[-1:], dtype=online.dtype, device=online.device).requires_grad_()
     guess, goal = (leaves[0] * weight, leaves[1] * weight) if shared else leaves
+    before = guess.detach().clone(), goal.detach().clone()
     loss = answer(guess, goal)
     seen = look(loss, online)
     seen["follows the graph"] = bool(getattr(loss, "requires_grad", False))
@@ -29,7 +30,7 @@ def probe(answer: Watched, online: Tensor, target: Tensor, shared: bool) -> dict
         found = torch.autograd.grad(loss.sum(), [*followed.values()], allow_unused=True)
         seen |= dict.fromkeys(wanted) | dict(zip(followed, found, strict=True))
     seen["target requires grad afterwards"] = goal.requires_grad
-    return seen
+    return {**seen, **kept(online=(guess.detach(), before[0]), target=(goal.detach(), before[1]))}
 
 
 def derive(case: Case, seen: Observations) -> Observations:

@@ -140,6 +140,7 @@ def cases(draw: Draw) -> list[Case]:
         one("a frozen bias, and a parameter that takes no part", frozen=["b1"], spare=True, grads={"w2": 1.0}),
         one("one output is not a number", shift=math.nan),
         one("a gradient is not a number", off="nan w2"),
+        one("nothing is a number, on both sides", weights=weights | {"w2": torch.full((h, o), math.nan)}),
         one("a difference of just atol", weights=weights | {"w2": torch.zeros(h, o)}, shift=0.5, margin=0.5),
         one("large outputs, a small difference", weights=large, shift=0.02, margin=0.005),
         one("the gradient of one entry is off", weights=uneven, off="w2", margin=1.2 * n),

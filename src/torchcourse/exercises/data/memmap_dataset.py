@@ -23,12 +23,14 @@ REPEATS = (4, 16)
 
 
 def probe(answer: Watched, array: Tensor, workers: int) -> dict[str, Any]:
-    """Put another file in the place of the first after the dataset was made: what it reads shows when it opens it."""
+    """Put another file in the place of the first after the dataset was made: what it reads shows when it opens it.
+
+    With workers, the path comes in a string."""
     values = array.numpy()
     with scratch():
         path, later = Path("data.bin"), Path("later.bin")
         np.zeros_like(values).tofile(path)  # another file of this name and size: whoever opens it now reads zeros
-        dataset = answer(path, tuple(values.shape), values.dtype)
+        dataset = answer(str(path) if workers else path, tuple(values.shape), values.dtype)
         values.tofile(later)
         path.rename("earlier.bin")
         later.rename(path)
@@ -109,6 +111,7 @@ def cases(draw: Draw) -> list[Case]:
         memmap("float32", draw.normal(rows, 4, 20)),
         memmap("bytes", draw.integers(0, 200, 200, 8, 9, dtype=torch.uint8)),
         memmap("float64", draw.normal(rows, 50, dtype=torch.float64)),
+        memmap("one number an item", draw.integers(0, 200, 14_000, dtype=torch.uint8)),
         memmap("two workers", draw.normal(9, 3), workers=2),
     ]
 

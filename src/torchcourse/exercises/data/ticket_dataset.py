@@ -89,7 +89,7 @@ def cases(draw: Draw) -> list[Case]:
     broken = f'"My app\ncrashes {_words(draw, 1)}\n\nthe screen",technical'
     return [
         lines("one word each, in order of need", *plain, *_rows(draw, 2)),
-        lines("capital letters", f"Card CHARGED {_words(draw, 2)},billing", "Größe RESET,technical"),
+        lines("capital letters", "Größe RESET,Technical", f"Card CHARGED {_words(draw, 2)},billing"),
         lines("an unknown word", f"my {word} {_words(draw, 1)},technical", *_rows(draw, 1)),
         lines("other white space", f"card   charged\ttwice  {_words(draw, 1)}\u00a0my,billing", *_rows(draw, 1)),
         lines("commas between quotes", quoted, *_rows(draw, 2)),

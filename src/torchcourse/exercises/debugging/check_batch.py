@@ -96,6 +96,7 @@ def cases(draw: Draw) -> list[Case]:
         case("labels as floats, one NaN", **good | {"y": with_entry(y.float(), 1, torch.nan)}),
         case("labels of int32", **good | {"y": y.int()}),
         case("labels as a column", **good | {"y": y.unsqueeze(1)}),
+        case("a single label, without dimensions", **good | {"y": y[0]}),
         case("a label too few", **good | {"y": y[1:]}),
         case("no labels at all", **good | {"y": y[:0]}),
         case("one output too many", **good | wide),

@@ -70,6 +70,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a tuple at the top, with a pair", **log(("plain", ["pair", "loss", "nothing"]))),
         case("an OrderedDict and a defaultdict", **log({"best": ["ordered", {"w": "copy", "b": "parameter"}],
              "log": ["default", {"loss": ["loss"]}]})),
+        case("numbers as keys at the top", **log({"#3": "loss", "#20": "leaf"})),
         case("twelve in a row", **log({"z": ["loss"] * 12, "a": "loss"})),
         case("the same tensor twice", **log({"one": "loss", "other": ["loss"]})),
         case("nothing at all", **log({})),

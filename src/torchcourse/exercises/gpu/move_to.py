@@ -24,7 +24,10 @@ OTHERS: dict[str, Any] = {"a set": {1, 2}, "bytes": b"ab", "an array": np.zeros(
 
 
 class Other:
-    """Something that is neither a container nor a tensor."""
+    """Something that is neither a container nor a tensor, with a method that tensors have."""
+
+    def to(self, *_: object) -> Other:
+        return Other()
 
 
 def assembled(spec: Any) -> Any:

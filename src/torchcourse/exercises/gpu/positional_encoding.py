@@ -24,7 +24,7 @@ def probe(answer: Watched, dim: int, max_len: int, x: Tensor) -> Observations:
         "saved": sum(t.numel() for t in module.state_dict().values()),
         "table": "in a buffer" if held else "in no buffer",
     }
-    before = x.clone()
+    before, first = x.clone(), module(torch.zeros_like(x, dtype=torch.float32))
     with answer.watched():
         output = module(x)
     seen |= {**look(output, x), **kept(x=(x, before))}
@@ -32,6 +32,10 @@ def probe(answer: Watched, dim: int, max_len: int, x: Tensor) -> Observations:
     again = module.eval()(leaf * 1)
     alike = isinstance(again, Tensor) and isinstance(output, Tensor) and same(again.detach(), output)
     seen["in eval mode"] = "the same result" if alike else "another result"
+    later = module(torch.zeros(1, max_len, dim, device=x.device))  # a longer one, too
+    table = [t.detach()[0, : x.shape[1]] for t in (first, later) if isinstance(t, Tensor)]
+    unchanged = len(table) == 2 and same(*table)
+    seen["float32 zeros, before x and after"] = "the same result" if unchanged else "another result"
     return {**seen, "gradients reach x": bool(getattr(again, "requires_grad", False))}
 
 

@@ -129,6 +129,7 @@ def cases(draw: Draw) -> list[Case]:
         case("tensors from a generator", batches=[draw.normal(3) for _ in range(5)], **like, sized=False),
         case("dicts", batches=dicts, **like),
         case("namedtuples", batches=[{"Batch": [draw.normal(1), draw.flags(1)]} for _ in range(2)], **like),
+        case("None among the batches", batches=[draw.normal(2), None, draw.normal(1), draw.normal(3)], **like),
         case("a single batch", batches=pairs(1, 3), **like),
         case("two batches", batches=pairs(2, 3), **like),
         case("an empty loader", batches=[], **like),

@@ -55,6 +55,8 @@ def populated(entries: list[list[str]], home: torch.device, away: torch.device) 
             owner.register_parameter(last, nn.Parameter(value))
         elif how == "nothing":
             owner.register_parameter(last, None)
+        elif how == "no buffer":
+            owner.register_buffer(last, None)
         elif how in ("buffer", "unsaved buffer"):
             owner.register_buffer(last, value, persistent=how == "buffer")
         else:
@@ -100,9 +102,9 @@ def cases(draw: Draw) -> list[Case]:
     return [
         drawn("all at home", *home),
         drawn("a parameter", *home, f"layers.{layer}.weight parameter away", f"layers.{layer}.bias nothing home"),
-        drawn("a buffer", *home, "norm.var buffer away"),
+        drawn("a buffer", *home, "norm.var buffer away", "norm.bias no buffer home"),
         drawn("a buffer that is not saved", *home, f"{word}s unsaved buffer away"),
-        drawn("a plain attribute of the model itself", *home, "zoom plain away", "count number home"),
+        drawn("a plain attribute of the model itself", *home, "_zoom plain away", "count number home"),
         drawn("a plain attribute deep inside", *home, f"layers.{layer}.attention.mask plain away"),
         drawn("several of each kind", "z.weight parameter away", "a.mean buffer away", "m.mask plain away",
               "a.weight parameter away", "z.kept parameter home", "b plain away", "y parameter away"),

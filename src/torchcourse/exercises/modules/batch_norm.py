@@ -35,7 +35,7 @@ def probe(
     """Observe training on several batches, the running statistics, and evaluation; or how one value a channel is
     refused."""
     first = batches[0]
-    module = build(answer, first.device, first.shape[1], **options)
+    module = build(answer, first.device, first.shape[1], **options).to(first.dtype)
     if refused:
         seen = {"refused with": complaint(lambda: module(first))}
         return {**seen, "in eval": answer.run(_in_eval, module, first)}
@@ -104,6 +104,12 @@ def cases(draw: Draw) -> list[Case]:
         case("one pixel of one image", batches=[draw.normal(1, c, 1, 1)], **one),
         case("two examples", options={}, batches=[2 + 3 * draw.normal(2, c)], **common),
         case("one image of many pixels", options={}, batches=[draw.normal(1, c, 2, 3)], **common),
+        case(
+            "moved to float64",
+            options={},
+            batches=[t.double() for t in tables(2)],
+            **common | {"rtol": 1e-9, "atol": 1e-10},
+        ),
     ]
 
 

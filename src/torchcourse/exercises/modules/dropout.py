@@ -26,16 +26,23 @@ from torchcourse.probes.observe import kind, where
 
 ROWS = 120
 COLUMNS = 80
+IMAGES = (ROWS // 4, 4, COLUMNS // 8, 8)
 CALLS = 8
 
 
 @ends_when_unusable
-def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, like: Tensor) -> Observations:
-    """Observe a large table in training and evaluation, and its gradient; or how a bad `p` is refused."""
+def probe(
+    answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, like: Tensor, images: bool = False
+) -> Observations:
+    """Observe a large table in training and evaluation, and its gradient; or how a bad `p` is refused.
+
+    With `images`, the numbers of the table come as a batch of images, of which each channel is a row.
+    """
     if refused:
         return {"refused with": turned_down(lambda: answer(p), "p", str(p))}
     module = build(answer, like.device, **without_none(p=p))
-    x = ramp(ROWS, COLUMNS, low=1.0, high=3.0).to(like.device, dtype).requires_grad_()
+    shape = IMAGES if images else (ROWS, COLUMNS)
+    x = ramp(*shape, low=1.0, high=3.0).to(like.device, dtype).requires_grad_()
     module.eval()
     passed = called(answer, module, x)
     seen: Observations = {"in eval": sameness(passed, x), "gradient in eval": getattr(passed, "requires_grad", False)}
@@ -48,11 +55,14 @@ def probe(answer: Watched, p: float | None, dtype: torch.dtype, refused: bool, l
     seen |= {"dtype": output.dtype, "device": where(output, like), "two calls in training": sameness(output, again)}
     seen |= gradients(output, x=x)
     if p not in (0.0, 1.0):
-        few = x[0].detach()
+        few = x.detach().flatten()[:COLUMNS]
         counts = {int((called(answer, module, few) == 0).sum()) for _ in range(CALLS)}
         seen["number of zeros"] = "varies from call to call" if len(counts) > 1 else "is the same in every call"
         seen["two calls, each after torch.manual_seed(1)"] = sameness(*(seeded(answer, module, few) for _ in range(2)))
-    seen |= {"scale": output.detach().float() / x.detach().float(), "parameters": len(list(module.parameters()))}
+    seen |= {
+        "scale": (output.detach().float() / x.detach().float()).view(ROWS, COLUMNS),
+        "parameters": len(list(module.parameters())),
+    }
     return {**seen, "fed back": ramp(*output.shape, low=-1.0, high=2.0, like=output).float()}
 
 
@@ -93,7 +103,8 @@ def derive(case: Case, seen: Observations) -> Observations:
     if isinstance(arrived, str) and not kept_ones.numel():  # zeros without history have the gradient they should have
         arrived = fed * 0
     if isinstance(arrived, Tensor):
-        same = torch.allclose(arrived.float(), fed * scale, rtol=0.02, atol=0.02, equal_nan=True)
+        passed = fed * scale.view_as(fed)
+        same = torch.allclose(arrived.float(), passed, rtol=0.02, atol=0.02, equal_nan=True)
         through = "scaled and dropped as the values are" if same else "unlike the values"
     return {
         **rest,
@@ -125,6 +136,7 @@ def cases(draw: Draw) -> list[Case]:
         case("p = 0", p=0.0, **common),
         case("p = 1", p=1.0, **common),
         case("float64", p=odd, **common | {"dtype": torch.float64}),
+        case("a batch of images", p=odd, **common, images=True),
         case("p below 0", p=-0.1, **common | {"refused": True}),
         case("p above 1", p=1.5, **common | {"refused": True}),
     ]

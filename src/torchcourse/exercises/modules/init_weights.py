@@ -71,7 +71,7 @@ def cases(draw: Draw) -> list[Case]:
     width = draw.pick([8, 10, 12])
     names = {
         "a convolutional net": "convolutional", "layers inside of layers": "nested", "a single linear layer": "linear",
-        "without bias, with other norms": "no bias", "with an embedding": "embedded",
+        "without bias, with other norms": "no bias", "with an embedding and a Conv1d": "embedded",
         "a subclass of nn.Linear": "labelled",
     }  # fmt: skip
     like: dict[str, Any] = {"width": width, "like": torch.zeros(1), "rtol": 0.12, "atol": 0.06}

@@ -55,8 +55,10 @@ def in_order_of_use(module: Any, x: Tensor) -> list[nn.Parameter]:
 @ends_when_unusable
 def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | None, x: Tensor) -> Observations:
     """Observe a network, whatever its names, by filling its parameters in the order of their use."""
-    module = build(answer, x.device, *sizes, **without_none(dropout=dropout))
+    hidden = list(sizes[1])
+    module = build(answer, x.device, sizes[0], hidden, sizes[2], **without_none(dropout=dropout))
     seen: Observations = {"parameters": sorted(tuple(p.shape) for p in module.parameters())}
+    seen["hidden_dims afterwards"] = "as before" if hidden == sizes[1] else "changed"
     outcome = attempted(lambda: in_order_of_use(module, x))
     if isinstance(outcome, Raised):
         return {**seen, "outcome": outcome}
@@ -76,7 +78,7 @@ def dropped(answer: Watched, sizes: tuple[int, list[int], int], dropout: float, 
     """Observe what dropout does to the last hidden layer, which the last Linear is made to return as it is."""
     outputs, width = [], sizes[1][-1]
     for share in (0.0, dropout):
-        module = build(answer, x.device, in_dim=sizes[0], hidden_dims=sizes[1], out_dim=width, dropout=share)
+        module = build(answer, x.device, in_dim=sizes[0], hidden_dims=[*sizes[1]], out_dim=width, dropout=share)
         parameters = in_order_of_use(module, x)
         fill_in_order(parameters)
         with torch.no_grad():

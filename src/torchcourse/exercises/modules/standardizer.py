@@ -63,7 +63,7 @@ def cases(draw: Draw) -> list[Case]:
         case("as many rows as columns", data=2 + 3 * draw.normal(d, d), x=draw.normal(d, d)),
         case("a constant column", data=constant, x=draw.normal(3, d)),
         case("a single row", data=draw.integers(-4, 5, 1, d).float(), x=draw.normal(3, d)),
-        case("small numbers", data=1e-6 * draw.normal(n, d), x=1e-6 * draw.normal(2, d)),
+        case("small numbers", data=1e-12 * draw.normal(n, d), x=1e-12 * draw.normal(2, d)),
         case("half precision", rtol=2e-2, atol=2e-2, data=2 + 3 * draw.normal(n, d),
              x=draw.normal(3, d, dtype=torch.float16)),
     ]  # fmt: skip

@@ -23,7 +23,7 @@ def probe(answer: Watched, states: list[dict[str, Tensor]], times: int = 1) -> O
     """Save the states, each `times` over, and average the files."""
     paths = [Path(f"epoch-{number}.pt") for number in range(times * len(states))]
     for path, state in zip(paths, times * states, strict=True):
-        torch.save(state, path)
+        torch.save({**state, "tied": state["weight"]}, path)  # one tensor under two names, as of tied weights
     result = answer(paths)
     if not isinstance(result, dict):
         return {"returned": kind(result)}

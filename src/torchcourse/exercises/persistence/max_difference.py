@@ -60,6 +60,12 @@ def cases(draw: Draw) -> list[Case]:
         case("NaN where a number should be", reference=outs, candidate=holes, refused=False),
         case("a number where NaN should be", reference=holes, candidate=outs, refused=False),
         case("NaN on both sides", reference=holes, candidate=filled_holes, refused=False),
+        case(
+            "outputs that are part of a graph, as a model's",
+            refused=False,
+            candidate=shifted,
+            reference=[out.clone().requires_grad_() for out in outs],
+        ),
         case("bytes", reference=[dark], candidate=[bright], refused=False),
         case("large integers, one apart", reference=[large], candidate=[large + 1], refused=False),
         case("float16, far apart", reference=[hot], candidate=[-hot], refused=False),

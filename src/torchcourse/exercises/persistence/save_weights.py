@@ -57,7 +57,8 @@ def on_another_disk(folder: Path) -> Iterator[None]:
 @in_a_folder
 def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like: Tensor) -> Observations:
     """Save over an older file, and look at the file at every moment in between."""
-    net, path = savable(which, width, fill, like.device), Path("weights.pt")
+    net, path = savable(which, width, fill, like.device), Path("run", "weights.pt")
+    path.parent.mkdir()
     before, flag = copy_of(net), net.training
     if old:
         torch.save(savable(which, width, fill + 0.3).state_dict(), path)
@@ -68,7 +69,7 @@ def probe(answer: Watched, which: str, width: int, fill: float, old: bool, like:
             held.append(now)
 
     try:
-        with on_another_disk(Path()), after_possible_writes(look):
+        with on_another_disk(path.parent), after_possible_writes(look):
             answer(net, path)
     except OSError as error:
         if error.errno != errno.EXDEV:

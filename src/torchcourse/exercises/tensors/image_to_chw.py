@@ -32,7 +32,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a batch of one", image=pixels(1, height, width, 3)),
         case("one channel", image=pixels(height, width, 1)),
         case("a square image", image=pixels(height, height, 3)),
-        case("every second pixel, two channels", image=pixels(2 * height, 2 * width, 2)[::2, ::2]),
+        case("every second pixel, five channels", image=pixels(2 * height, 2 * width, 5)[::2, ::2]),
     ]
 
 

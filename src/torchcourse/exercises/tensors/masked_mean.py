@@ -42,7 +42,7 @@ def cases(draw: Draw) -> list[Case]:
     mask[:, 0], mask[:, -1] = True, False
     x = draw.normal(2, t, d)
     overflown = draw.normal(2, t, d)
-    overflown[1, 1, 0] = torch.inf
+    overflown[1, 1, 0], overflown[0, 1, 2] = torch.inf, torch.nan
     return [
         case("some steps are padding", x=draw.normal(b, t, d), mask=mask),
         case("as many examples as features", x=draw.normal(d, t, d), mask=steps(*[t, 1, t - 1, 2][:d])),
@@ -51,7 +51,7 @@ def cases(draw: Draw) -> list[Case]:
         case("NaN in the padding", x=x.masked_fill(~steps(2, 3)[..., None], torch.nan), mask=steps(2, 3)),
         case("inf in the padding", x=x.masked_fill(~steps(3, 1)[..., None], torch.inf), mask=steps(3, 1)),
         case("NaN, and no real step", x=x.masked_fill(~steps(0, t)[..., None], torch.nan), mask=steps(0, t)),
-        case("inf at a real step", x=overflown, mask=steps(2, 3)),
+        case("inf and NaN at real steps", x=overflown, mask=steps(2, 3)),
         case("float64", rtol=1e-10, atol=1e-12, x=draw.normal(b, t, d, dtype=torch.float64), mask=mask),
     ]
 

@@ -33,11 +33,13 @@ def derive(case: Case, seen: Observations) -> Observations:
 
 def cases(draw: Draw) -> list[Case]:
     n, m, d = draw.size(3, 4), draw.size(5, 6), draw.size(2, 4)
-    points = draw.normal(24, 8)
+    points, small = draw.normal(24, 8), 1e-3 * draw.normal(n, d)
     return [
         case("n and m differ", rtol=1e-3, atol=1e-3, a=draw.normal(n, d), b=draw.normal(m, d)),
         case("as many in a as in b", rtol=1e-3, atol=1e-3, a=draw.normal(n, d), b=draw.normal(n, d)),
         case("a against itself", rtol=1e-3, atol=0.01, a=points, b=points.clone()),
+        case("small numbers, one point in common", rtol=1e-2, atol=1e-5, a=small,
+             b=torch.cat([1e-3 * draw.normal(m, d), small[:1]])),
         case("one point each", rtol=1e-3, atol=1e-3, a=draw.normal(1, d), b=draw.normal(1, d)),
         case("no points in a", a=torch.empty(0, d), b=draw.normal(m, d)),
         case("float64", rtol=1e-9, atol=1e-9, a=draw.normal(n, d, dtype=torch.float64),

@@ -201,7 +201,15 @@ class EachEvent(Profiled):
         entries = [event for event in run.events() or [] if event.name.startswith("aten::")]
         on_device = any(event.self_device_time_total for event in entries)
         entries.sort(key=lambda event: self.time(event, on_device), reverse=True)
-        return [event.name for event in entries[:top]]
+        return self.without_more(entries)[:top]
+
+    def without_more(self, events: list[Any]) -> list[str]:
+        return [event.name for event in events]
+
+
+class EachEventOnce(EachEvent):
+    def without_more(self, events: list[Any]) -> list[str]:
+        return list(dict.fromkeys(event.name for event in events))
 
 
 NAMED = 'For "{case}" the operators are {names} where {want_names} is wanted: '
@@ -255,6 +263,8 @@ MISTAKES = [
             "several arguments; `fn(*args)` hands on all of them.", READ),
     Mistake("lists-events", EachEvent(), NAMED + "each event was listed, so a name comes up more than once, and its "
             "calls do not add up.", READ),
+    Mistake("lists-events", EachEventOnce(), NAMED + "operators were sorted by their longest single call; the times of "
+            "all calls add up.", READ),
 ]  # fmt: skip
 
 

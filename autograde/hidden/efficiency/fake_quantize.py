@@ -155,7 +155,7 @@ def gradient_clamped(x: Tensor, scale: float, zero_point: int, low: int, high: i
 def gradient_clamped_where_it_passes(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
     y = right(x, scale, zero_point, low, high)
     if y.requires_grad:
-        x.register_hook(lambda grad: grad.clamp(-1, 1))
+        x.register_hook(lambda grad: grad.clamp(-1, 1))  # type: ignore[no-untyped-call]
     return y
 
 
@@ -209,8 +209,8 @@ MISTAKES = [
     Mistake("truncates", truncated, NUMBER + "the level was cut off, not rounded.", READ),
     Mistake("mask-before-rounding", mask_before_rounding, NUMBER + "whether it is in range is asked of the rounded "
             "level.", READ),
-    Mistake("range-without-its-ends", open_range, NUMBER + "the lowest and the highest level belong to the range. (The "
-            "gradient of `clamp` may be 0 there.)", READ),
+    Mistake("range-without-its-ends", open_range, NUMBER + "the lowest and the highest level belong to the range, "
+            "where the gradient of `clamp` may be 0.", READ),
     Mistake("mask-of-x", mask_of_x, NUMBER + "the range is one of levels; x itself was compared with it.", READ),
     Mistake("mask-without-zero-point", mask_without_zero_point, NUMBER + "for the gradient, the range was taken times "
             "the scale, and the zero point is missing from it.", READ),

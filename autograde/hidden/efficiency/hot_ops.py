@@ -201,15 +201,7 @@ class EachEvent(Profiled):
         entries = [event for event in run.events() or [] if event.name.startswith("aten::")]
         on_device = any(event.self_device_time_total for event in entries)
         entries.sort(key=lambda event: self.time(event, on_device), reverse=True)
-        return self.without_more(entries)[:top]
-
-    def without_more(self, events: list[Any]) -> list[str]:
-        return [event.name for event in events]
-
-
-class EachEventOnce(EachEvent):
-    def without_more(self, events: list[Any]) -> list[str]:
-        return list(dict.fromkeys(event.name for event in events))
+        return [event.name for event in entries[:top]]
 
 
 NAMED = 'For "{case}" the operators are {names} where {want_names} is wanted: '
@@ -263,8 +255,6 @@ MISTAKES = [
             "several arguments; `fn(*args)` hands on all of them.", READ),
     Mistake("lists-events", EachEvent(), NAMED + "each event was listed, so a name comes up more than once, and its "
             "calls do not add up.", READ),
-    Mistake("lists-events", EachEventOnce(), NAMED + "operators were sorted by their longest single call; the times of "
-            "all calls add up.", READ),
 ]  # fmt: skip
 
 
@@ -319,4 +309,15 @@ def if_available(fn: Callable[..., Any], *args: Any, top: int = 5) -> list[str]:
     return [event.key for event in events][:top]
 
 
-RIGHT_ANSWERS: list[Callable[..., Any]] = [with_schedule, by_autograd_profiler, if_available]
+def by_the_older_profiler(fn: Callable[..., Any], *args: Any, top: int = 5) -> list[str]:
+    """Uses the profiler of torch.autograd itself."""
+    fn(*args)
+    with torch.autograd.profiler.profile(use_device="cuda" if torch.cuda.is_available() else None) as run:
+        fn(*args)
+    entries = [entry for entry in run.key_averages() if entry.key.startswith("aten::")]
+    column = "device" if any(entry.self_device_time_total for entry in entries) else "cpu"
+    entries.sort(key=lambda entry: -getattr(entry, f"self_{column}_time_total"))
+    return [entry.key for entry in entries[:top]]
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [with_schedule, by_autograd_profiler, if_available, by_the_older_profiler]

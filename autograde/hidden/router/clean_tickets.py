@@ -95,7 +95,9 @@ class KeepsTheMajority(Cleaning):
 
 def keeps_the_majority_of_what_is_new(rows: Rows) -> Any:
     """Asks for the majority last, so that what follows a row that was kept is a copy."""
-    right, votes, seen = Cleaning(), {}, set()
+    right = Cleaning()
+    votes: dict[str, Counter[str]] = {}
+    seen: set[str] = set()
     for text, label in rows:
         votes.setdefault(right.key(text), Counter())[label] += 1
     kept: Rows = []

@@ -213,10 +213,10 @@ for groups in (1, 4, 32):
 # %% [markdown]
 # ### Exercise: conv2d
 #
-# Write `conv2d(x, weight, bias=None, stride=1, padding=0)` for `x` of shape `(n, c, h, w)` and `weight` of shape `(o, c, kh, kw)`. It gives
-# what `F.conv2d` gives, gradients included. `stride` and `padding` are an int or a pair (rows, columns); a padding of `(2, 1)`
-# adds two rows above and two below, one column on the left and one on the right. There are no groups here. Rule: use no convolution
-# of torch, and the number of torch calls must not grow with the size of the image. `F.unfold` is allowed.
+# Write `conv2d(x, weight, bias=None, stride=1, padding=0)` for `x` of shape `(n, c, h, w)`, where n may be 0, and `weight` of shape
+# `(o, c, kh, kw)`. It gives what `F.conv2d` gives, gradients included. `stride` and `padding` are an int or a pair (rows, columns); a
+# padding of `(2, 1)` adds two rows above and two below, one column on the left and one on the right. There are no groups here. Rule:
+# use no convolution of torch, and the number of torch calls must not grow with the size of the image. `F.unfold` is allowed.
 #
 # ```
 # conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 2, 2))        # four times 4.

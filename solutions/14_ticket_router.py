@@ -808,10 +808,11 @@ for row in recorded["rows"]:
 # %% [markdown]
 # ### Exercise: suspect_labels
 #
-# Write `suspect_labels(logits, labels, k)` for logits `(n, classes)` and int64 labels `(n,)`: an int64 tensor with the
-# indices of the `k` tickets whose label is least probable according to the model, least probable first; of equally
-# probable ones, the lower index first. With fewer than `k` tickets, all of them. Compare log probabilities: when labels
-# are extremely improbable, their float32 probabilities are all rounded to 0 and can no longer be told apart.
+# Write `suspect_labels(logits, labels, k)` for logits `(n, classes)` and int64 labels `(n,)`: an int64 tensor, on their
+# device, with the indices of the `k` tickets whose label is least probable according to the model, least probable
+# first; of equally probable ones, the lower index first. With fewer than `k` tickets, all of them. Compare log
+# probabilities: when labels are extremely improbable, their float32 probabilities are all rounded to 0 and can no
+# longer be told apart.
 #
 # ```
 # logits = torch.tensor([[4.0, 0.0], [0.0, 1.0], [0.0, 6.0]])

@@ -54,6 +54,13 @@ def flips(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 
     return right(x, weight.flip(2, 3), bias, stride, padding)
 
 
+def fails_without_images(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
+) -> Tensor:
+    y = right(x, weight, bias, stride, padding)
+    return y.reshape(len(x), len(weight), y.shape[2], -1)
+
+
 def ignores_stride(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Pair = 1, padding: Pair = 0
 ) -> Tensor:
@@ -302,6 +309,8 @@ MISTAKES = [
             "{error}: the width of the output was computed from the height of the kernel.", HAND),
     Mistake("square-output", square_output, 'In the case "{case}" the call raised {error}: height and width of the '
             "output may differ; each has a size of its own, from the image, kernel, stride and padding.", HAND),
+    Mistake("fails-without-images", fails_without_images, 'In the case "{case}" the call raised {error}: where there '
+            "are no elements, nothing says what a -1 stands for; give the size.", HAND),
     Mistake("ints-only", ints_only, "With {options} the call raised {error}: `stride` and `padding` may be pairs.",
             HAND),
     Mistake("subsamples-first", subsamples_first, 'In the case "{case}" {what} is {got} where {want} is wanted: the '
@@ -346,7 +355,6 @@ def more_cases(draw: Draw) -> list[Case]:
              bias=draw.normal(o), options={}),
         case("bfloat16", rtol=0.05, atol=0.3, x=draw.normal(1, 2, 5, 5, dtype=half),
              weight=draw.normal(3, 2, 2, 2, dtype=half), bias=draw.normal(3, dtype=half), options={}),
-        case("an empty batch", x=torch.empty(0, c, 5, 5), weight=draw.normal(o, c, 3, 3), bias=None, options={}),
     ]  # fmt: skip
 
 

@@ -146,6 +146,13 @@ class Coupled(Cell):
         return f * c + (1 - f) * g
 
 
+class LetsTheOldCellOut(Cell):
+    def forward(self, x: Tensor, state: State = None) -> Any:
+        h, c = self.start(x) if state is None else state
+        i, f, g, o = self.gates(self.sums(x, h))
+        return self.hidden(o, c), self.cell(f, c, i, g)
+
+
 class WritesIntoTheState(Cell):
     def forward(self, x: Tensor, state: State = None) -> Any:
         h, c = self.start(x) if state is None else state
@@ -264,6 +271,8 @@ MISTAKES = [
             "infinite, and a gradient of NaN; `torch.sigmoid` has a right one.", RECURRENT),
     Mistake("forget-bias-of-one", ForgetBiasOfOne, AT + "nothing is added to the forget gate here; a start at one "
             "would be a matter of the bias.", RECURRENT),
+    Mistake("old-cell-let-out", LetsTheOldCellOut, AT + "h is made from the new cell; the old one was let out.",
+            RECURRENT),
     Mistake("gates-coupled", Coupled, AT + "in an LSTM, how much gets in is decided by i, not by 1 - f.", RECURRENT),
     Mistake("input-gate-missing", override(Cell, cell=lambda self, f, c, i, g: f * c + g), AT + "the input gate "
             "decides how much of g gets in.", RECURRENT),

@@ -196,11 +196,6 @@ class WithTanhGelu(Block):
         return nn.GELU(approximate="tanh")
 
 
-class NothingBetween(Block):
-    def between(self) -> nn.Module:
-        return nn.Identity()
-
-
 class GeluAtTheEnd(Block):
     def layers(self, dim: int, wide: int) -> nn.Module:
         return nn.Sequential(nn.Linear(dim, wide), nn.GELU(), nn.Linear(wide, dim), nn.GELU())
@@ -312,8 +307,10 @@ MISTAKES = [
     Mistake("relu-for-gelu", WithRelu, AT + "between the two layers stands a GELU, not a ReLU.", BLOCK),
     Mistake("approximate-gelu", WithTanhGelu, "In the case \"{case}\" `{what}` is off by little, as the approximation "
             "of GELU by tanh is; the exact one is wanted.", BLOCK),
-    Mistake("nothing-between", NothingBetween, AT + "between the two layers of the MLP a GELU is missing; without it "
-            "they are one linear layer.", BLOCK),
+    Mistake("nothing-between", override(Block, between=lambda self: nn.Identity()), AT + "between the two layers of "
+            "the MLP a GELU is missing; without it they are one linear layer.", BLOCK),
+    Mistake("dropout-added", override(Block, between=lambda self: nn.Sequential(nn.GELU(), nn.Dropout(0.1))), "There "
+            "are {got} {what} something: in training they disturb the result, and none is asked for.", BLOCK),
     Mistake("gelu-at-the-end", GeluAtTheEnd, AT + "after the second layer of the MLP nothing follows: a GELU there "
             "would hardly let it subtract.", BLOCK),
     Mistake("mlp-not-wider", NotWider, MLP + "in the middle it is `mlp_ratio` times as wide.", BLOCK),

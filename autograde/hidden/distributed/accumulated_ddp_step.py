@@ -205,7 +205,7 @@ def mean_of_losses(pooled: bool) -> Callable[..., Any]:
     return step
 
 
-EXCHANGED = 'In the case "{case}" the gradients were exchanged {exchanges} times, and once is enough: '
+EXCHANGED = 'In the case "{case}" the gradients were exchanged {several} times, and once is enough: '
 APART = 'In the case "{case}" there were {exchanges} exchanges, and {what} is {got} where {want} is wanted: '
 VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
 ALONE = (

@@ -121,6 +121,11 @@ class MaximumOfBlock(Running):
 
 class OneMaximumForAll(Running):
     def maximum(self, top: Tensor, scores: Tensor) -> Tensor:
+        return torch.maximum(top, scores.max())
+
+
+class OneMaximumForAllDetached(Running):
+    def maximum(self, top: Tensor, scores: Tensor) -> Tensor:
         return torch.maximum(top, scores.max().detach())
 
 
@@ -287,8 +292,9 @@ MISTAKES = [
             "of them.", READ),
     Mistake("drops-last-block", FullBlocksNotScaled(), AT + "keys that do not fill a block were left out; also, the "
             "scores were not divided by the root of d.", READ),
-    Mistake("one-maximum-for-all-rows", OneMaximumForAll(), AT + "one maximum was taken for all queries; where a row's "
-            "scores are far below it, all of its weights vanish.", READ),
+    *(Mistake("one-maximum-for-all-rows", program, AT + "one maximum was taken for all queries; where a row's scores "
+              "are far below it, all of its weights vanish.", READ)
+      for program in (OneMaximumForAll(), OneMaximumForAllDetached())),
     Mistake("overflow", Overflow(), AT + "without a maximum taken off, exp overflows.", READ),
     *(Mistake("starts-at-a-number", program, AT + "where all scores are far below 0, their weights vanish, unless "
               "the largest is taken off. Before the first block the maximum is -inf, not a number that is larger than "
@@ -361,4 +367,25 @@ def in_two_passes(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Tensor:
     return result
 
 
-RIGHT_ANSWERS: list[Callable[..., Any]] = [in_the_log, in_two_passes]
+class Recomputed(torch.autograd.Function):
+    """Keeps nothing but q, k and v for backward, which computes all again."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, block: int) -> Tensor:
+        ctx.save_for_backward(q, k, v)
+        ctx.block = block
+        return in_the_log(q, k, v, block)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        q, k, v = (t.detach().requires_grad_() for t in ctx.saved_tensors)
+        with torch.enable_grad():
+            result = in_the_log(q, k, v, ctx.block)
+        return *torch.autograd.grad(result, (q, k, v), gradients[0]), None
+
+
+def by_an_operator_of_its_own(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
+    return Recomputed.apply(q, k, v, block)
+
+
+RIGHT_ANSWERS: list[Callable[..., Any]] = [in_the_log, in_two_passes, by_an_operator_of_its_own]

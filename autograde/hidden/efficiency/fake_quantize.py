@@ -97,6 +97,16 @@ def mask_of_x(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> 
     return through(x, back(level, scale, zero_point, low, high), (x.detach() >= low) & (x.detach() <= high))
 
 
+def mask_without_zero_point(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
+    level, inner = level_of(x, scale, zero_point).detach(), x.detach()
+    passes = (inner >= low * scale) & (inner <= high * scale)
+    return through(x, back(level, scale, zero_point, low, high), passes)
+
+
+def torchs_own(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
+    return torch.fake_quantize_per_tensor_affine(x, scale, zero_point, low, high)
+
+
 def not_cut(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
     level = level_of(x, scale, zero_point).detach()
     return through(x, (level - zero_point) * scale, (level >= low) & (level <= high))
@@ -140,6 +150,13 @@ def gradient_clamped(x: Tensor, scale: float, zero_point: int, low: int, high: i
 
     result: Tensor = Clamped.apply(x)
     return result
+
+
+def gradient_clamped_where_it_passes(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
+    y = right(x, scale, zero_point, low, high)
+    if y.requires_grad:
+        x.register_hook(lambda grad: grad.clamp(-1, 1))  # type: ignore[no-untyped-call]
+    return y
 
 
 def gradient_cut_to_levels(x: Tensor, scale: float, zero_point: int, low: int, high: int) -> Tensor:
@@ -192,9 +209,13 @@ MISTAKES = [
     Mistake("truncates", truncated, NUMBER + "the level was cut off, not rounded.", READ),
     Mistake("mask-before-rounding", mask_before_rounding, NUMBER + "whether it is in range is asked of the rounded "
             "level.", READ),
-    Mistake("range-without-its-ends", open_range, NUMBER + "the lowest and the highest level belong to the range.",
-            READ),
+    Mistake("range-without-its-ends", open_range, NUMBER + "the lowest and the highest level belong to the range, "
+            "where the gradient of `clamp` may be 0.", READ),
     Mistake("mask-of-x", mask_of_x, NUMBER + "the range is one of levels; x itself was compared with it.", READ),
+    Mistake("mask-without-zero-point", mask_without_zero_point, NUMBER + "for the gradient, the range was taken times "
+            "the scale, and the zero point is missing from it.", READ),
+    Mistake("computed-in-float32", torchs_own, GRADIENT + "the first digits are right, as if it was computed in "
+            "float32, which torch's own fake quantization does.", READ),
     Mistake("not-cut", not_cut, NUMBER + "a level outside of the range is cut to its end.", READ),
     Mistake("not-dequantized", not_back, NUMBER + "this is the level; the way back to a number is missing.", READ),
     Mistake("zero-point-stays", zero_point_stays, NUMBER + "the zero point was added, and not taken off again.", READ),
@@ -206,6 +227,8 @@ MISTAKES = [
             "gradient passes as it is.", READ),
     Mistake("clamps-the-gradient", gradient_clamped, NUMBER + "it is not the gradient that is cut; it passes or it "
             "does not.", READ),
+    Mistake("clamps-the-gradient", gradient_clamped_where_it_passes, NUMBER + "where the gradient passes, it passes as "
+            "it is; only x decides, and large gradients are not cut.", READ),
     Mistake("clamps-the-gradient", gradient_cut_to_levels, NUMBER + "it is not the gradient that is cut; it passes or "
             "it does not.", READ),
     Mistake("ignores-grad-output", ignores_grad, NUMBER + "the gradient that arrives has to be passed on.", READ),

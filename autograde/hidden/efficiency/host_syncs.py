@@ -55,6 +55,11 @@ class ValuesOnly(Counting):  # type: ignore[no-untyped-call]
         return VALUE in func.tags
 
 
+class ValuesAndMasks(Counting):  # type: ignore[no-untyped-call]
+    def waits(self, func: Any, args: Any) -> bool:
+        return VALUE in func.tags or (func is torch.ops.aten.index.Tensor and super().waits(func, args))
+
+
 class EveryIndex(Counting):  # type: ignore[no-untyped-call]
     def waits(self, func: Any, args: Any) -> bool:
         return VALUE in func.tags or SHAPE in func.tags
@@ -178,6 +183,8 @@ MISTAKES = [
             "whose result's shape depends on data, or comparisons that give a Python bool.", READ),
     Mistake("counts-values-only", counting(ValuesOnly), COUNT + "operators that return Python values were counted, and "
             "not those whose result's shape depends on data.", READ),
+    Mistake("misses-shapes", counting(ValuesAndMasks), COUNT + "operators that return Python values were counted, and "
+            "masks, but no other operator whose result's shape depends on data.", READ),
     Mistake("counts-integer-index", counting(EveryIndex), COUNT + "an integer index counts as a wait here. Its result "
             "has the shape of the index, which is known; only a mask has to be counted first.", READ),
     Mistake("misses-masks", counting(NoIndex), COUNT + "indexing was left out altogether. With a boolean mask the "

@@ -116,6 +116,21 @@ class Trained(Right):
         self.scale = nn.Parameter(scale, requires_grad=False)
 
 
+class TrainedWithFlatScale(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.q = nn.Parameter(q, requires_grad=False)
+        self.scale = nn.Parameter(scale.flatten(), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.q.float() * self.scale[:, None], self.bias)
+
+
+class TrainedLevels(Right):
+    def keep(self, q: Tensor, scale: Tensor) -> None:
+        self.q = nn.Parameter(q, requires_grad=False)
+        self.register_buffer("scale", scale)
+
+
 class TrainedScale(Right):
     def keep(self, q: Tensor, scale: Tensor) -> None:
         self.register_buffer("q", q)
@@ -212,6 +227,12 @@ class OnesOnCpu(Right):
         return (weight / scale).round().to(torch.int8), scale
 
 
+class ScaleAsARow(Right):
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = F.linear(x, self.q.to(x.dtype)) * self.scale.T
+        return y if self.bias is None else y + self.bias
+
+
 class RowsOnly(Right):
     def forward(self, x: Tensor) -> Tensor:
         y = torch.mm(x, (self.q.float() * self.scale).T)
@@ -245,8 +266,9 @@ MISTAKES = [
             "neither saved nor moved.", READ),
     Mistake("not-in-state-dict", NotPersistent, "After its state_dict was loaded into another layer: {loading}. With "
             "`persistent=False` a buffer moves, but is not saved.", READ),
-    Mistake("levels-as-parameters", Trained, "The parameters have the shapes {parameters}: levels and scales are not "
-            "trained, so they belong among the buffers.", READ),
+    *(Mistake("levels-as-parameters", program, "The parameters have the shapes {parameters}: levels and scales are not "
+              "trained, so they belong among the buffers.", READ)
+      for program in (Trained, TrainedWithFlatScale, TrainedLevels)),
     Mistake("levels-as-parameters", TrainedScale, "The parameters have the shapes {parameters}: the scales are not "
             "trained, so they belong among the buffers.", READ),
     Mistake("levels-as-parameters", TrainedFlatScale, "The parameters have the shapes {parameters}: the scales are not "
@@ -279,6 +301,9 @@ MISTAKES = [
             "the product, and x has another dtype; `.to(x.dtype)` makes them fit.", READ),
     Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {error}: a linear layer takes any "
             "leading dimensions.", READ),
+    Mistake("scale-as-a-row", ScaleAsARow, 'In the case "{case}" {what} is {got} where {want} is wanted: scales of '
+            "shape (1, outputs) add a dimension to the result for a single row; the scale of each output is one of a "
+            "flat row of numbers.", READ),
     Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {refusal}: a layer may have no '
             "bias; `linear.bias` is None then.", READ),
     Mistake("made-on-cpu", MadeOnCpu, MIXED, READ),

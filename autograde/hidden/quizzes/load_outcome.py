@@ -52,6 +52,10 @@ def missing_never_raises(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome
     return outcome | {"raises": bool(clash(saved, wanted)) or (strict and bool(outcome["unexpected"]))}
 
 
+def strips_the_prefix(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
+    return right({name.removeprefix("module."): shape for name, shape in saved.items()}, wanted, strict)
+
+
 def strict_is_ignored(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
     return right(saved, wanted, True)
 
@@ -137,6 +141,8 @@ MISTAKES = [
     Mistake("same-count-fits", same_count_fits, IS + "shapes have to be equal; the same number of elements is not "
             "enough.", SECTION),
     Mistake("shapes-broadcast", broadcasts, IS + "loading copies into the same shape and broadcasts nothing.",
+            SECTION),
+    Mistake("strips-the-prefix", strips_the_prefix, IS + "names are compared as they are; nobody takes `module.` off.",
             SECTION),
     Mistake("order-matters", order_matters, IS + "weights are found by name, in any order.", SECTION),
 ]  # fmt: skip

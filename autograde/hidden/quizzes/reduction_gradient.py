@@ -126,6 +126,8 @@ MISTAKES = [
         SECTION, max=half_for_each),
     one("mean-forgets-n", by_kind, RUN + "the mean divides by the number of entries, and so does its gradient.",
         SECTION, mean=of_sum),
+    one("mean-keeps-the-values", by_kind, RUN + "the derivative of each number is 1, and of it a share is left; the "
+        "number itself does not remain.", SECTION, mean=lambda values: [value / len(values) for value in values]),
     one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
         norm=nan_at_zero),
     one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,

@@ -93,6 +93,26 @@ class KeepsTheMajority(Cleaning):
         return label != Counter(labels).most_common(1)[0][0]
 
 
+def keeps_the_majority_of_what_is_new(rows: Rows) -> Any:
+    """Asks for the majority last, so that what follows a row that was kept is a copy."""
+    right = Cleaning()
+    votes: dict[str, Counter[str]] = {}
+    seen: set[str] = set()
+    for text, label in rows:
+        votes.setdefault(right.key(text), Counter())[label] += 1
+    kept: Rows = []
+    report = {"duplicates": 0, "conflicts": 0, "empty": 0}
+    for text, label in rows:
+        key = right.key(text)
+        wins = label == votes[key].most_common(1)[0][0]
+        if key and key not in seen and wins:
+            seen.add(key)
+            kept.append((text, label))
+        else:
+            report["empty" if not key else "duplicates" if key in seen else "conflicts"] += 1
+    return kept, report
+
+
 def one_for_each_label(rows: Rows) -> Any:
     keys = [(" ".join(text.split()).lower(), label) for text, label in rows]
     kept = [row for i, row in enumerate(rows) if keys[i][0] and keys[i] not in keys[:i]]
@@ -225,8 +245,9 @@ MISTAKES = [
             "among them {surplus}. Nothing says that the first label is the right one.", CLEAN),
     Mistake("keeps-first-of-conflict", IgnoresLabels(), KEPT + "labels were not compared at all, so {surplus} stayed "
             "with whatever label came first.", CLEAN),
-    Mistake("keeps-majority-of-conflict", KeepsTheMajority(), KEPT + "the most frequent label won, for {surplus}. A "
-            "ticket that was labelled in two ways teaches nothing certain; all its rows are dropped.", CLEAN),
+    *(Mistake("keeps-majority-of-conflict", program, KEPT + "the most frequent label won, for {surplus}. A ticket that "
+              "was labelled in two ways teaches nothing certain; all its rows are dropped.", CLEAN)
+      for program in (KeepsTheMajority(), keeps_the_majority_of_what_is_new)),
     Mistake("keeps-both-of-conflict", one_for_each_label, KEPT + "text and label together were compared, so {surplus} "
             "stayed with two labels.", CLEAN),
     Mistake("compares-raw-text", RawText(), KEPT + "texts were compared as they were written, so {surplus} counted as "

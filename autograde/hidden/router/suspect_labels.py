@@ -46,6 +46,11 @@ def margin(logits: Tensor, labels: Tensor, k: int) -> Any:
     return (own - logits.amax(-1)).argsort(stable=True)[:k]
 
 
+def margin_of_probabilities(logits: Tensor, labels: Tensor, k: int) -> Any:
+    p = logits.softmax(-1)
+    return (p.gather(1, labels[:, None])[:, 0] - p.amax(-1)).argsort(stable=True)[:k]
+
+
 def over_the_tickets(logits: Tensor, labels: Tensor, k: int) -> Any:
     return logits.log_softmax(0).gather(1, labels[:, None])[:, 0].argsort(stable=True)[:k]
 
@@ -160,6 +165,8 @@ MISTAKES = [
             "a low logit for its label, but all its logits are low.", SUSPECT),
     Mistake("margin-not-probability", margin, FIRST + "the distance to the largest logit was sorted by. With several "
             "likely classes that is another order than by probability.", SUSPECT),
+    Mistake("margin-not-probability", margin_of_probabilities, FIRST + "the distance to the largest probability was "
+            "sorted by. With several likely classes that is another order than by the label's own.", SUSPECT),
     Mistake("softmax-over-tickets", over_the_tickets, FIRST + "the softmax ran over the tickets and not over the "
             "classes of each.", SUSPECT),
     Mistake("probabilities-underflow", underflowing, FIRST + "far below, every probability is 0 in float32, and zeros "

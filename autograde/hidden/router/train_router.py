@@ -61,6 +61,11 @@ class ChoosesByScore(Training):
         self.losses: list[float] = []
 
 
+class GoesByScore(Training):
+    def better(self, record: Any, best: Any) -> bool:
+        return bool(record["macro_f1"] > best.get("macro_f1", -1.0))
+
+
 class Accuracy(Training):
     def score(self, logits: Tensor, labels: Tensor) -> float:
         return (logits.argmax(-1) == labels).double().mean().item()
@@ -267,8 +272,8 @@ MISTAKES = [
             "back, too.", LOG),
     Mistake("compares-with-epoch-before", ComparesWithTheEpochBefore(), END + "each epoch was compared with the one "
             "before it. After a bad epoch, one that is a little better is not the best.", LOG),
-    Mistake("chooses-by-macro-f1", ChoosesByScore(), END + "the one with the best macro F1 was kept. The lowest "
-            "`val_loss` is asked for.", LOG),
+    *(Mistake("chooses-by-macro-f1", program, END + "the one with the best macro F1 was kept. The lowest `val_loss` is "
+              "asked for.", LOG) for program in (ChoosesByScore(), GoesByScore())),
     Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is about the "
             "largest.", LOG),
     Mistake("counts-absent-classes", CountsAbsentClasses(), SCORE + "a class that is neither labelled nor predicted "

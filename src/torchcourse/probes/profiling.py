@@ -53,7 +53,7 @@ def known_times(host: Mapping[str, float], kernels: Mapping[str, float], device:
     def parsed(self: Any, *args: Any, **options: Any) -> Any:
         events = _outermost(parse(self, *args, **options))
         _retime(events, host)
-        if watches["device"] or (has_kernels and self.use_device):
+        if watches["device"] or (has_kernels and (self.use_device or watches["asked"])):
             _attach(events, kernels, device.type)
         return events
 

@@ -75,6 +75,7 @@ def cases(draw: Draw) -> list[Case]:
         case(
             "one channel, float64", rtol=1e-10, atol=1e-12, x=wide[0], weight=wide[1], bias=None, options={"padding": 1}
         ),
+        case("no images", x=torch.empty(0, c, h, w), weight=draw.normal(o, c, 3, 3), bias=draw.normal(o), options={}),
     ]
 
 

@@ -109,7 +109,7 @@ def cases(draw: Draw) -> list[Case]:
         very_negative(draw, "scores far below zero", t),
         attention_case(draw, "a sequence that is all padding", 8, 2, b, t, none[:, None, None, :].expand(b, 1, t, t)),
         attention_case(draw, "some empty rows", 8, 2, b, t, causal.tril(-1)[None, None]),
-        attention_case(draw, "float64", 8, 2, 1, 3, dtype=torch.float64),
+        attention_case(draw, "float64", 8, 2, 1, t, causal.tril(-1), dtype=torch.float64),
     ]  # fmt: skip
 
 

@@ -82,7 +82,8 @@ class Sizes(OperatorMode):  # type: ignore[no-untyped-call]
         self.joined: list[tuple[int, int]] = []
         self.joined_sharp: set[tuple[int, int]] = set()
         self.convolved: list[tuple[int, int]] = []
-        self.added = False
+        self.added = self.joined_image = False
+        self.image = image
         self.sharpness = Sharpness(image)
 
     def __torch_dispatch__(self, func: Any, types: Sequence[type], args: Any = (), kwargs: Any = None) -> Any:
@@ -95,8 +96,9 @@ class Sizes(OperatorMode):  # type: ignore[no-untyped-call]
             dim = args[1] if len(args) > 1 else (kwargs or {}).get("dim", 0)
             if name in ("cat", "concat") and dim in (1, -3) and len(args[0]) > 1:
                 self.joined.append(size)
-                if not all(map(self.sharpness.blurred, args[0])):
-                    self.joined_sharp.add(size)
+                sharp = [t for t in args[0] if not self.sharpness.blurred(t)]
+                self.joined_sharp |= {size} if sharp else set()
+                self.joined_image = self.joined_image or (bool(sharp) and all(t is self.image for t in sharp))
             self.added = self.added or (name in ("add", "add_") and isinstance(args[1], Tensor) and args[1].ndim == 4)
             if name in ("convolution", "mkldnn_convolution"):
                 self.convolved.append(size)
@@ -198,6 +200,7 @@ def levels(sizes: Sizes, height: int, width: int) -> Observations:
         smallest = min(sizes.convolved)
         if min(height, width) >= 12:  # in smaller images a convolution without padding loses much, too
             seen["sizes at which sharp features are joined"] = len(sizes.joined_sharp)
+            seen["joined at full size"] = "the image itself" if sizes.joined_image else "features"
         seen["joined at"] = [f"1/{height // h}" if h and height % h == 0 else f"{h} of {height}" for h, _ in joined]
         seen["smallest size"] = f"1/{height // smallest[0]} of the height, 1/{width // smallest[1]} of the width"
     return seen
@@ -261,6 +264,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     fields: dict[str, object] = {"x_shape": tuple(x.shape), "height": x.shape[2], "width": x.shape[3]}
     for field, name in (("joins", "sizes at which features are joined"), ("joined", "joined at"), ("shape", "shape"),
                         ("sharp", "sizes at which sharp features are joined"), ("smallest", "smallest size"),
+                        ("sharpest", "joined at full size"),
                         ("outcome", "outcome"), ("ending", "after the last layer"),
                         ("judged", "after the last layer, in evaluation mode"),
                         ("idle", "parameters without a gradient"),

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -77,6 +78,14 @@ def returned_by(attention: object, x: Tensor) -> str:
     return "several values" if isinstance(result, tuple) else "one tensor"
 
 
+def switched_off(module: nn.Module) -> str:
+    """Return whether dropouts drop something, and have them drop nothing, so that the rest can be compared."""
+    dropping = [part for part in module.modules() if isinstance(part, _DropoutNd) and part.p > 0]
+    for part in dropping:
+        part.p = 0.0
+    return "some" if dropping else "none"
+
+
 @ends_when_unusable
 def probe(
     answer: Watched,
@@ -98,6 +107,7 @@ def probe(
     load(module, norms)
     fill_by_shape(getattr(module, "mlp", None), mlp)
     module.attn = attention = Mixing()
+    seen["dropouts that drop"] = switched_off(module)
     before = x.clone()
     x.requires_grad_()
 

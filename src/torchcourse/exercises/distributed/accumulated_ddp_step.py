@@ -94,6 +94,8 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     counted_there = seen.get("gradient exchanges, rank 0")  # nothing, if the rank did not return
     fields: dict[str, object] = {"exchanges": counted_there[0]} if counted_there else {}
+    if counted_there and counted_there[0] > 1:
+        fields["several"] = counted_there[0]
     losses = [(seen.get(f"loss, rank {n}") or ["nothing"])[0] for n in range(2)]
     fields |= {"loss0": losses[0], "loss1": losses[1], "right": (wanted.get("loss, rank 0") or ["nothing"])[0]}
     return fields | {"steps": seen.get("optimizer steps, rank 0")}

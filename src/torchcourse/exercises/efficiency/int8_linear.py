@@ -84,7 +84,7 @@ def _held(module: nn.Module, linear: nn.Linear) -> Observations:
     buffers = dict(nn.Module.named_buffers(module))
     levels = [b for b in buffers.values() if b.dtype == torch.int8 and b.numel() == linear.weight.numel()]
     scales = sum(b.numel() for b in buffers.values() if b.is_floating_point())
-    parameters = [tuple(p.shape) for p in nn.Module.parameters(module)]
+    parameters = sorted(tuple(p.shape) for p in nn.Module.parameters(module))
     return {
         "int8 buffers of the weight's size": len(levels),
         "scales among the buffers": with_detail(_of_size(scales, *linear.weight.shape), f"{scales} numbers"),

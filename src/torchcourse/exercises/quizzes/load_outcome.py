@@ -82,6 +82,7 @@ def cases(draw: Draw) -> list[Case]:
         loading("one too many, not strict", body | head, body, strict=False),
         loading("other names", body, head),
         loading("other names, not strict", body, head, strict=False),
+        loading("a prefix, not strict", {f"module.{name}": shape for name, shape in body.items()}, body, strict=False),
         loading("another shape", body | other, body | head),
         loading("another shape, not strict", body | other, body | head, strict=False),
         loading("another shape, and one missing", {"head.weight": (a + 5, b)}, body | head),

@@ -176,10 +176,10 @@ def _judged(model: nn.Module, part: list[Any]) -> list[Tensor]:
     return [logits, torch.cat([b["labels"] for b in batches])]
 
 
-def _f1(logits: Tensor, labels: Tensor) -> float:
+def _f1(logits: Tensor, labels: Tensor, predicted_too: bool = True) -> float:
     predicted, scores = logits.argmax(-1), []
-    present = torch.cat([predicted, labels]).unique()  # type: ignore[no-untyped-call]
-    for c in present.tolist():
+    present = {*labels.tolist(), *(predicted.tolist() if predicted_too else ())}
+    for c in present:
         both = ((predicted == c) & (labels == c)).sum().item()
         scores.append(2 * both / ((predicted == c).sum().item() + (labels == c).sum().item()))
     return float(sum(scores) / len(scores))
@@ -312,7 +312,10 @@ def _score(logged: Any, logits: Tensor, labels: Tensor) -> Any:
     predicted = logits.argmax(-1)
     accuracy, f1 = (predicted == labels).double().mean().item(), _f1(logits, labels)
     detail = f"{logged:.4g}, where macro F1 is {f1:.4g} and accuracy {accuracy:.4g}" if logged is not None else "none"
-    numbers = {"macro F1": f1, "the accuracy": accuracy, "macro F1 in percent": 100 * f1}
+    present = {*predicted.tolist(), *labels.tolist()}
+    numbers = {"macro F1": f1, "the accuracy": accuracy, "macro F1 in percent": 100 * f1,
+               "one with absent classes": f1 * len(present) / logits.shape[1],
+               "one of labelled classes": _f1(logits, labels, predicted_too=False)}  # fmt: skip
     words = next((words for words, value in numbers.items() if _near(logged, value)), "another number")
     return with_detail(words, detail)
 

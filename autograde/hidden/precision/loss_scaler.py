@@ -212,6 +212,19 @@ class CountsThroughOverflows(Scaler):
         self.now *= self.backoff
 
 
+class GrowsAtEveryMultiple(Scaler):
+    """Counts all updates, and grows at each multiple of the interval."""
+
+    count = 0
+
+    def update(self) -> None:
+        self.count += 1
+        super().update()
+
+    def may_grow(self) -> bool:
+        return self.count % self.interval == 0
+
+
 class BacksOffByGrowth(Scaler):
     def back_off(self) -> None:
         self.now, self.good = self.now / self.growth, 0
@@ -258,8 +271,8 @@ MISTAKES = [
             "overflows as well.", DYNAMIC),
     Mistake("grows-every-update", GrowsEveryUpdate, SCALES + "it grows only after {interval} good updates in a row.",
             DYNAMIC),
-    Mistake("counts-through-overflows", CountsThroughOverflows, SCALES + "an overflow begins the count of good updates "
-            "anew.", DYNAMIC),
+    *(Mistake("counts-through-overflows", counts, SCALES + "an overflow begins the count of good updates anew.",
+              DYNAMIC) for counts in (CountsThroughOverflows, GrowsAtEveryMultiple)),
     Mistake("grows-on-and-on", GrowsOnAndOn, SCALES + "after it has grown, the count begins anew as well.", DYNAMIC),
     Mistake("off-by-one", GrowsOneTooLate, SCALES + "it grows at the update that makes {interval} in a row, not at the "
             "one after.", DYNAMIC),

@@ -72,6 +72,17 @@ class BeginsByReference(TracksByReference):
                 self.average[name] = self.decay * self.average[name] + (1 - self.decay) * tensor
 
 
+class BeginsWithFloatAlone(BeginsByReference):
+    def first(self, tensor: Tensor) -> Tensor:
+        return tensor.detach().float() if tensor.is_floating_point() else tensor.clone()
+
+    def update(self, model: nn.Module) -> None:
+        super().update(model)
+        for name, tensor in self.entries(model).items():
+            if not self.is_averaged(tensor):
+                self.take_over(name, tensor)
+
+
 class AveragesFloat32Only(Average):
     def is_averaged(self, tensor: Tensor) -> bool:
         return tensor.dtype == torch.float32
@@ -234,6 +245,8 @@ MISTAKES = [
             "with every step of the model.", AVERAGES),
     Mistake("tracks-by-reference", BeginsByReference, ENTRY + "the average began with the model's own tensors, not "
             "with copies, so up to the first update it was the model itself.", AVERAGES),
+    Mistake("tracks-by-reference", BeginsWithFloatAlone, ENTRY + "of a float32 tensor, `.float()` returns that tensor "
+            "itself, so up to the first update the average was the model itself.", AVERAGES),
     Mistake("averages-integer-buffers", AveragesIntegers, WHOLE, AVERAGES),
     Mistake("decay-turned-round", TurnsDecayRound, ENTRY + "the decay is the weight of the old average, and the rest "
             "that of the new value.", AVERAGES),

@@ -118,6 +118,17 @@ class TurnsDecayRound(Average):
         super().__init__(model, 1 - decay)
 
 
+class WarmsUp(Average):
+    """Begins with a smaller decay, as some libraries do."""
+
+    given, count = 0.0, 0
+
+    def update(self, model: nn.Module) -> None:
+        self.given, self.count = self.given or self.decay, self.count + 1
+        self.decay = min(self.given, (1 + self.count) / (10 + self.count))
+        super().update(model)
+
+
 class AveragesIntegers(Average):
     def take_over(self, name: str, whole: Tensor) -> None:
         self.average[name] = (self.decay * self.average[name] + (1 - self.decay) * whole).to(whole.dtype)
@@ -250,6 +261,8 @@ MISTAKES = [
     Mistake("averages-integer-buffers", AveragesIntegers, WHOLE, AVERAGES),
     Mistake("decay-turned-round", TurnsDecayRound, ENTRY + "the decay is the weight of the old average, and the rest "
             "that of the new value.", AVERAGES),
+    Mistake("warms-the-decay-up", WarmsUp, ENTRY + "the first updates had a smaller decay, as in some libraries. It is "
+            "the one that was given, from the first update on.", AVERAGES),
     Mistake("starts-at-zero", StartsAtZero, ENTRY + "the average starts at zero, and should start at the model's own "
             "values.", AVERAGES),
     Mistake("averages-integer-buffers", AveragesIntegersAsFloats, WHOLE, AVERAGES),

@@ -160,6 +160,16 @@ class SaysNothing(Scaler):
         super().step(optimizer)
 
 
+class SkipsTheOthersToo(Scaler):
+    def step(self, optimizer: torch.optim.Optimizer) -> Any:
+        grads = self.gradients(optimizer)
+        self.unscale(grads)
+        self.bad = self.bad or not self.finite(grads)
+        if not self.bad:
+            optimizer.step()
+        return not self.bad
+
+
 # Mistakes in what `update` makes of the overflows
 
 
@@ -213,9 +223,7 @@ class CountsThroughOverflows(Scaler):
 
 
 class GrowsAtEveryMultiple(Scaler):
-    """Counts all updates, and grows at each multiple of the interval."""
-
-    count = 0
+    count = 0  # of all updates
 
     def update(self) -> None:
         self.count += 1
@@ -287,6 +295,8 @@ MISTAKES = [
             DYNAMIC),
     Mistake("adds-the-gradient-up", AddsTheGradientUp, STEPS + "every entry of the gradients is finite, and only their "
             "sum is not. The entries are asked, not the sum.", DYNAMIC),
+    Mistake("skips-the-others-too", SkipsTheOthersToo, STEPS + "an optimizer steps if its own gradients are finite. "
+            "That another one met an overflow counts in `update` alone.", DYNAMIC),
     Mistake("forgets-an-earlier-overflow", ForgetsAnEarlierOverflow, SCALES + "two optimizers stepped before the "
             "update, and only the last of them was remembered.", DYNAMIC),
     Mistake("never-forgets-an-overflow", NeverForgetsAnOverflow, SCALES + "`update` has to forget the overflow, or "

@@ -1144,7 +1144,8 @@ for x in (torch.ones(2), torch.full((2,), -3.0)):
 #
 # Write `trace_differs(fn, example, other)`: trace `fn` on `example` with `torch.jit.trace`, and return whether the
 # trace gives a different result from `fn` on `other`: True or False. Another shape, or an error in the trace, is a
-# different result, too; a difference that is only rounding is not, nor is NaN where `fn` gives NaN.
+# different result, too; a difference that is only rounding, up to 1e-5 of a value, is not, nor is NaN where `fn` gives
+# NaN.
 #
 # ```
 # relu_or_double = lambda x: x * 2 if x.sum() > 0 else x.relu()

@@ -138,8 +138,9 @@ MISTAKES = [
     Mistake("reason-is-the-exception", gives_the_exception, OUTCOME + "the reason is a string, which can be kept in a "
             "log; an exception keeps the whole traceback alive.", FAILS),
     Mistake("gives-no-reason", gives_no_reason, OUTCOME + "somebody will want to know why it is slow.", FAILS),
-    Mistake("gives-no-reason", gives_little_reason, OUTCOME + "somebody will want to know what went wrong.", FAILS),
-    Mistake("gives-no-reason", names_the_type_alone, OUTCOME + "somebody will want to know what went wrong.", FAILS),
+    *(Mistake("gives-no-reason", gives, OUTCOME + "somebody will want to know. The type of an error does not tell, nor "
+              "does the first line of a compiler's message.", FAILS)
+      for gives in (gives_little_reason, names_the_type_alone)),
     Mistake("demands-one-graph", demands_one_graph, OUTCOME + "a graph break is not a failure; only `fullgraph=True` "
             "makes one of it.", FAILS),
     Mistake("another-backend", another_backend, OUTCOME + "either it is the eager model, or it was compiled with "

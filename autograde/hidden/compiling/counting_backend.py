@@ -73,6 +73,17 @@ class CountsRuns(Backend):
         return run
 
 
+class CountsOpsInRuns(Backend):
+    def __call__(self, graph: Any, inputs: Any) -> Any:
+        self.graphs += 1
+
+        def run(*args: Any) -> Any:
+            self.ops += self.counted(graph.graph.nodes)
+            return graph(*args)
+
+        return run
+
+
 class CountsTheLastGraph(Backend):
     def __call__(self, graph: Any, inputs: Any) -> Any:
         self.ops = 0
@@ -136,8 +147,8 @@ MISTAKES = [
     Mistake("counts-attributes", CountsAttributes, OPS + "a node of kind get_attr brings in what the graph holds, and "
             "computes nothing.", GRAPH),
     Mistake("never-counts", NeverCounts, OPS + "the graphs go through, and nothing is counted.", GRAPH),
-    Mistake("counts-runs", CountsRuns, OPS + "the counters moved whenever a graph ran, and a backend counts what it "
-            "was given to compile.", GRAPH),
+    *(Mistake("counts-runs", counts, OPS + "the counters moved whenever a graph ran, and a backend counts what it was "
+              "given to compile.", GRAPH) for counts in (CountsRuns, CountsOpsInRuns)),
     Mistake("not-callable", WithoutCall, "As a backend the object {serves}: `torch.compile` calls it as "
             "`backend(graph, inputs)`, and the method that lets an object be called is `__call__`.", GRAPH),
     Mistake("counts-in-the-class", SharedCounters, "A new backend begins with {anew}: all objects share the "

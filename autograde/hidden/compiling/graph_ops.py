@@ -41,17 +41,24 @@ def names_of_functions(fn: Any, *args: Any) -> list[str]:
     return [op.__name__.split(".")[0] for op in operators(fn, *args)]
 
 
-def names_of_dynamo(fn: Any, *args: Any) -> list[str]:
-    found: list[str] = []
+def targets_of_dynamo(fn: Any, *args: Any) -> list[Any]:
+    found: list[Any] = []
 
     def backend(graph: Any, inputs: Any) -> Any:
-        nodes = [n for n in graph.graph.nodes if n.op.startswith("call")]
-        found.extend(str(getattr(n.target, "__name__", n.target)) for n in nodes)
+        found.extend(n.target for n in graph.graph.nodes if n.op.startswith("call"))
         return graph.forward
 
     torch.compiler.reset()
     COMPILE(fn, backend=backend)(*args)
     return found
+
+
+def names_of_dynamo(fn: Any, *args: Any) -> list[str]:
+    return [str(getattr(target, "__name__", target)) for target in targets_of_dynamo(fn, *args)]
+
+
+def texts_of_dynamo(fn: Any, *args: Any) -> list[str]:
+    return [str(target) for target in targets_of_dynamo(fn, *args)]
 
 
 def targets_of_symbolic_trace(fn: Any, *args: Any) -> list[str]:
@@ -102,7 +109,8 @@ PYTHON = LISTED + "these are names that Python or the graph uses, and not those 
 MISTAKES = [
     Mistake("python-names", names_of_nodes, PYTHON, UNDER),
     Mistake("python-names", names_of_functions, PYTHON, UNDER),
-    Mistake("python-names", names_of_dynamo, PYTHON + " Dynamo's own graph comes before they are known.", UNDER),
+    *(Mistake("python-names", names, PYTHON + " Dynamo's own graph comes before they are known.", UNDER)
+      for names in (names_of_dynamo, texts_of_dynamo)),
     Mistake("python-names", targets_of_symbolic_trace, PYTHON + " `symbolic_trace` records calls of Python.", UNDER),
     Mistake("no-namespace", without_namespace, LISTED + "the operator's namespace is missing.", UNDER),
     Mistake("no-overload", without_overload, LISTED + "an operator has several overloads, and which of them ran is "

@@ -82,6 +82,18 @@ def back_short(ctx: Any, grad: Tensor) -> Any:
     return grad * gate * s, grad * x * s
 
 
+def back_of_the_second_factor(ctx: Any, grad: Tensor) -> Any:
+    x, gate = ctx.saved_tensors
+    s = gate.sigmoid()
+    return grad * gate * s, grad * x * gate * s * (1 - s)
+
+
+def back_of_sigmoid_alone(ctx: Any, grad: Tensor) -> Any:
+    x, gate = ctx.saved_tensors
+    s = gate.sigmoid()
+    return grad * gate * s, grad * x * s * (1 - s)
+
+
 def back_swapped(ctx: Any, grad: Tensor) -> Any:
     return back(ctx, grad)[::-1]
 
@@ -146,8 +158,9 @@ MISTAKES = [
     Mistake("fake-on-the-cpu", as_operator(12, fake=fake_on_the_cpu), "The fake result is {got} where {want} is "
             "wanted: `torch.empty` needs the device of x, or take `torch.empty_like(x)`. With inputs on a GPU the "
             "compiler would plan for the CPU.", OWN),
-    Mistake("derivative-cut-short", as_operator(6, backward=back_short), VALUE + "g·sigmoid(g) is a product, so its "
-            "derivative has two terms.", OWN),
+    *(Mistake("derivative-cut-short", as_operator(number, backward=backward), VALUE + "g·sigmoid(g) is a product, so "
+              "its derivative has two terms.", OWN)
+      for number, backward in ((6, back_short), (19, back_of_the_second_factor), (20, back_of_sigmoid_alone))),
     Mistake("gradients-swapped", as_operator(7, backward=back_swapped), VALUE + "gradients are returned in the order "
             "of the inputs.", OWN),
     Mistake("ignores-grad-output", as_operator(8, backward=back_without_grad), VALUE + "the gradient that arrives has "

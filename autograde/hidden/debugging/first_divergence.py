@@ -115,6 +115,11 @@ def in_order_of_definition(_self: Any, ours: Outputs, reference: nn.Module) -> l
     return sorted(ours, key=lambda key: places.index(key[0]))
 
 
+def one_module_after_the_other(_self: Any, ours: Outputs, _reference: nn.Module) -> list[Key]:
+    names = [name for name, _ in ours]
+    return sorted(ours, key=lambda key: names.index(key[0]))
+
+
 def nan_is_no_difference(_self: Any, a: Tensor, b: Tensor, atol: float) -> bool:
     return a.shape != b.shape or bool(((a - b).abs() > atol).any())
 
@@ -192,6 +197,8 @@ MISTAKES = [
             "difference.", AGREE),
     Mistake("definition-order", comparing(keys=in_order_of_definition), NAMED + "the modules were gone through in the "
             "order in which they are defined, not in which they run.", AGREE),
+    Mistake("calls-of-a-module-together", comparing(keys=one_module_after_the_other), NAMED + "a module ran twice, and "
+            "both calls were compared before the other modules. What ran between them comes first.", AGREE),
     Mistake("containers-before-leaves", InOrderOfStart(), NAMED + "that is the module which began first; what "
             "counts is which one finished first, and a container finishes after its leaves.", AGREE),
     Mistake("paired-nan-differs", comparing(apart=paired_nan_differ), NAMED + "both sides have NaN in the same place, "

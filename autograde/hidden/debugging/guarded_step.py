@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -143,6 +144,15 @@ def of_what_the_optimizer_holds(
     return result
 
 
+def undoes_the_step(model: nn.Module, batch: Any, loss_fn: Any, optimizer: Any, max_norm: float) -> Any:
+    before = copy.deepcopy(model.state_dict())
+    outcome = stepping(act=steps_anyway)(model, batch, loss_fn, optimizer, max_norm)
+    if not outcome["stepped"]:
+        model.load_state_dict(before)
+        optimizer.zero_grad()
+    return outcome
+
+
 def always_stepped(_self: Guarded, outcome: dict[str, Any], _model: nn.Module) -> Any:
     return outcome | {"stepped": True}
 
@@ -169,6 +179,8 @@ MISTAKES = [
             "gradients were {gradients}: whoever does not clear them adds the next ones to them.", GUARD),
     Mistake("steps-on-cleared-gradients", stepping(act=steps_on_zeros), STEPPED + "with gradients of zero, momentum "
             "and averages still move the parameters, and the counter counts.", GUARD),
+    Mistake("undoes-the-step", undoes_the_step, STEPPED + "putting the parameters back afterwards does not put back "
+            "what the optimizer remembers of it.", GUARD),
     Mistake("missing-zero-grad", stepping(clear=nothing), "In the case \"{case}\" `{what}` came "
             "out as {got} where {want} is wanted: gradients of an earlier batch were still there.", GUARD),
     Mistake("clears-the-models-gradients", stepping(clear=lambda self, optimizer, model: model.zero_grad()), 'In the '

@@ -112,6 +112,8 @@ MISTAKES = [
     Mistake("leaves-train-mode", measuring(after=restores_training), LOST_MODE, TRACES),
     Mistake("restores-one-mode", measuring(before=remembers_one, after=restores_one), ONE_MODE, TRACES),
     Mistake("leaves-eval-mode-when-it-raises", measuring(failed=restores_nothing), NOT_FINALLY, TRACES),
+    Mistake("adds-the-guess", measuring(gap=lambda self, loss, c: loss - math.log(1 / c)), GAP + "the logarithm of "
+            "1 / C is negative, and taking it off adds what a guess costs.", START),
     Mistake("no-difference", measuring(gap=lambda self, loss, c: loss), GAP + "that is the loss itself; what a guess "
             "costs is to be taken off.", START),
     Mistake("reversed", measuring(gap=lambda self, loss, c: math.log(c) - loss), GAP + "the sign is the other way "

@@ -92,6 +92,11 @@ def every_reason(self: Any, p: Tensor, holds: Callable[[Tensor], bool]) -> list[
     return list(self.applying(p, holds))
 
 
+def also_if_frozen(self: Any, p: Tensor, holds: Callable[[Tensor], bool]) -> list[str]:
+    keys = list(self.applying(p, holds))
+    return keys if keys == ["no_gradient"] else [key for key in keys if key != "no_gradient"]
+
+
 class FirstGroupOnly(Untrained):
     def __call__(self, model: nn.Module, optimizer: Any) -> Any:
         class First:
@@ -127,6 +132,7 @@ MISTAKES = [
     Mistake("misses-replaced-head", searching(holds=of_the_same_shape), MISSED + "the optimizer holds a parameter of "
             "this shape, which is another one.", UNTRAINED),
     Mistake("several-keys-for-one-name", searching(reasons=every_reason), SEVERAL + ".", UNTRAINED),
+    Mistake("several-keys-for-one-name", searching(reasons=also_if_frozen), SEVERAL + ".", UNTRAINED),
     Mistake("several-keys-for-one-name", override(FirstGroupOnly, reasons=every_reason)(), SEVERAL + ". And an "
             "optimizer may have several groups.", UNTRAINED),
     Mistake("last-key-that-applies", searching(reasons=lambda self, p, holds: list(self.applying(p, holds))[-1:]),

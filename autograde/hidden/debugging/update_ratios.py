@@ -149,6 +149,9 @@ MISTAKES = [
             "wanted: this is a step of training, so put it into that mode.", UPDATES),
     Mistake("eval-mode", measuring(mode=lambda self, model: None, clear=nothing), "The model ran "
             "in {ran}, and {should_run} is wanted; gradients of an earlier batch were not cleared, either.", UPDATES),
+    Mistake("takes-buffers-too", measuring(listed=lambda self, model: list(model.state_dict().items())), "In the case "
+            "\"{case}\" the call raised {error}: `state_dict()` holds buffers as well, such as a counter, which has no "
+            "norm; `named_parameters()` gives the parameters alone.", UPDATES),
     Mistake("never-steps", measuring(step=lambda self, optimizer: None), RATIO + "no step was taken.", UPDATES),
     Mistake("returns-tensors", measuring(ratio=lambda self, p, before, optimizer: torch.tensor(Ratios().ratio(p, before,
             optimizer))), RATIO + "`item()` makes a number of it.", UPDATES),

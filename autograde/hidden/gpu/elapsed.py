@@ -69,6 +69,15 @@ class WaitsAfterOnly(Timing):
         return self.now() - start
 
 
+class StartsBeforeWaiting(Timing):
+    def once(self, fn: Callable[[], object]) -> float:
+        start = self.now()
+        self.wait()
+        fn()
+        self.wait()
+        return self.now() - start
+
+
 class WaitsWithoutAsking(Timing):
     def wait(self) -> None:
         torch.accelerator.synchronize()
@@ -133,8 +142,8 @@ MISTAKES = [
     Mistake("in-milliseconds", Milliseconds().elapsed, 'In the case "{case}" a run came out as {one} where '
             "{wanted_one} is right: seconds are wanted.", TIMING),
     Mistake("no-synchronize", WaitsBeforeOnly().elapsed, LATE, TIMING),
-    Mistake("no-synchronize", WaitsAfterOnly().elapsed, NO_WAIT + "the clock was started while the device was still "
-            "busy with the runs before.", TIMING),
+    *(Mistake("no-synchronize", timing.elapsed, NO_WAIT + "the clock was started while the device was still busy with "
+              "the runs before.", TIMING) for timing in (WaitsAfterOnly(), StartsBeforeWaiting())),
     Mistake("uses-process-time", ProcessTime().elapsed, RUN + "`process_time` adds up what the threads of this process "
             "compute, and is not a clock.", TIMING),
     Mistake("times-warmup", ReturnsTheWarmup().elapsed, 'In the case "{case}" the function ran {runs} times and the '

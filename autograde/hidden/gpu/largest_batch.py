@@ -184,6 +184,13 @@ def one_by_one(run: Run, start: int, limit: int) -> int:
     return size
 
 
+def one_more_from_the_start(run: Run, start: int, limit: int) -> int:
+    size = start
+    while size <= limit and fits(run, size):
+        size += 1
+    return size - 1
+
+
 def one_less_each_time(run: Run, start: int, limit: int) -> int:
     return next((size for size in range(limit, 0, -1) if fits(run, size)), 0)
 
@@ -233,6 +240,7 @@ MISTAKES = [
             MEMORY),
     Mistake("linear-search", one_by_one, MANY, MEMORY),
     Mistake("linear-search", one_less_each_time, MANY, MEMORY),
+    Mistake("linear-search", one_more_from_the_start, MANY, MEMORY),
 ]  # fmt: skip
 
 

@@ -86,6 +86,11 @@ class MutatesInput(Move):
         return obj
 
 
+class MovesTensorsOfADict(Move):
+    def moved_dict(self, obj: dict[Any, Any]) -> Any:
+        return {key: only_tensors(value, self.device) for key, value in obj.items()}
+
+
 class PassesListsBy(Move):
     def moved_list(self, obj: list[Any]) -> Any:
         return obj
@@ -181,6 +186,7 @@ MISTAKES = [
     Mistake("mutates-input", MutatesInput(), 'In the case "{case}" the caller\'s own object was {afterwards}, since '
             "its items were assigned anew: build a new container instead.", MOVING),
     Mistake("only-top-level", only_the_outermost, TOP, MOVING),
+    Mistake("only-top-level", MovesTensorsOfADict(), TOP, MOVING),
     Mistake("tuples-become-lists", TuplesBecomeLists(), CAME + "a tuple stays a tuple.", MOVING),
     Mistake("moves-modules-too", MovesModulesToo(), 'In the case "{case}" the result is {came}: a module has a method '
             "`to` as well, and it changes the module that the caller still holds.", MOVING),

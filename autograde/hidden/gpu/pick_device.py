@@ -103,6 +103,11 @@ class PassesOtherKinds(Pick):
         return device.type not in ("cuda", "mps", "xpu") or super().available(device)
 
 
+class KnowsCudaAndMps(Pick):
+    def available(self, device: torch.device) -> bool:
+        return device.type in ("cpu", "cuda", "mps") and super().available(device)
+
+
 class FallsBack(Pick):
     def refuse(self, prefer: Any) -> Any:
         return self.found()
@@ -137,9 +142,9 @@ CHOOSING = "Choosing a device"
 CUDA_ONLY = 'In the case "{case}" the device is {chosen} where {wanted_device} is wanted: there are others than CUDA.'
 UNNAMED = 'In the case "{case}" the message was "{message}": it should name `prefer` and say what it was.'
 MISTAKES = [
-    Mistake("counts-cuda-for-every-kind", CountsCudaForAll(), "In the case \"{case}\" the call raised {error}: "
-            "CUDA devices were counted, or the kind is not known; `torch.get_device_module(device)` knows it.",
-            CHOOSING),
+    *(Mistake("counts-cuda-for-every-kind", picks, "In the case \"{case}\" the call raised {error}: CUDA devices were "
+              "counted, or the kind is not known; `torch.get_device_module(device)` knows it.", CHOOSING)
+      for picks in (CountsCudaForAll(), KnowsCudaAndMps())),
     Mistake("hardcoded-cuda", KnowsCudaOnly(), CUDA_ONLY, CHOOSING),
     Mistake("ignores-preference", IgnoresPreference(), 'In the case "{case}" the answer was {got}, and {want} is '
             "wanted: `prefer` has no influence on it.", CHOOSING),

@@ -107,6 +107,11 @@ class AchievedIsAProduct(Roof):
         return self.flops * self.seconds
 
 
+class AchievedInTera(Roof):
+    def achieved(self) -> float:
+        return super().achieved() / 1e12
+
+
 class AchievedIsBandwidth(Roof):
     def achieved(self) -> float:
         return self.bytes / self.seconds
@@ -136,6 +141,8 @@ MISTAKES = [
     Mistake("fraction-above-the-roof", FractionOfTheHigherLimit(), ABOVE, ROOF),
     Mistake("bandwidth-is-no-roof", BandwidthIsTheRoof(), FRACTION + "the bandwidth counts bytes; times the intensity "
             "it is a limit on operations.", ROOF),
+    Mistake("achieved-in-tera", AchievedInTera(), ACHIEVED + "operations per second are wanted, not trillions of them.",
+            ROOF),
     Mistake("fraction-turned-over", FractionTurnedOver(), FRACTION + "it is the rate divided by the roof, and not the "
             "roof by the rate.", ROOF),
     Mistake("fraction-in-percent", FractionInPercent(), FRACTION + "a fraction is wanted, not percent.", ROOF),

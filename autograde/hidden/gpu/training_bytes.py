@@ -105,6 +105,11 @@ class MasterWhereSmall(Held):
         return 4 if wanted or size < 4 else 0
 
 
+class MasterOfSmallOnes(Held):
+    def master(self, wanted: bool, size: int, numbers: int) -> int:
+        return 4 if wanted and size < 4 else 0
+
+
 class MasterUnlessFloat32(Held):
     def master(self, wanted: bool, size: int, numbers: int) -> int:
         return 4 if wanted or size != 4 else 0
@@ -162,6 +167,8 @@ MISTAKES = [
     Mistake("states-in-param-dtype", StatesInParamDtype(), EACH + "the optimizer's states are float32, whatever the "
             "parameters are.", HOLDS),
     Mistake("forgets-master-weights", ForgetsMaster(), EACH + "the master copy takes four bytes more.", HOLDS),
+    Mistake("forgets-master-weights", MasterOfSmallOnes(), EACH + "a master copy that is asked for takes four bytes, "
+            "also beside parameters in float32.", HOLDS),
     Mistake("master-unasked", MasterWhereSmall(), UNASKED, HOLDS),
     Mistake("master-unasked", MasterAlways(), UNASKED, HOLDS),
     Mistake("master-unasked", MasterUnlessFloat32(), UNASKED, HOLDS),

@@ -200,7 +200,7 @@ class RemembersAll(Sound):
 RESUMING = "A checkpoint that resumes"
 LOST = (
     "After load, this is not what it was when it was saved: {lost}. The first loss after a resume may still agree, and "
-    "the later ones do not: here it is {latest_loss}."
+    "the later ones do not: {later}."
 )
 TORN = (
     "The training was killed in the middle of a save, and for one such moment the outcome was: {killed}. A file has to "

@@ -72,6 +72,17 @@ class BeginsByReference(TracksByReference):
                 self.average[name] = self.decay * self.average[name] + (1 - self.decay) * tensor
 
 
+class BeginsWithFloatAlone(BeginsByReference):
+    def first(self, tensor: Tensor) -> Tensor:
+        return tensor.detach().float() if tensor.is_floating_point() else tensor.clone()
+
+    def update(self, model: nn.Module) -> None:
+        super().update(model)
+        for name, tensor in self.entries(model).items():
+            if not self.is_averaged(tensor):
+                self.take_over(name, tensor)
+
+
 class AveragesFloat32Only(Average):
     def is_averaged(self, tensor: Tensor) -> bool:
         return tensor.dtype == torch.float32
@@ -105,6 +116,17 @@ class MadeOnTheCpu(Average):
 class TurnsDecayRound(Average):
     def __init__(self, model: nn.Module, decay: float) -> None:
         super().__init__(model, 1 - decay)
+
+
+class WarmsUp(Average):
+    """Begins with a smaller decay, as some libraries do."""
+
+    given, count = 0.0, 0
+
+    def update(self, model: nn.Module) -> None:
+        self.given, self.count = self.given or self.decay, self.count + 1
+        self.decay = min(self.given, (1 + self.count) / (10 + self.count))
+        super().update(model)
 
 
 class AveragesIntegers(Average):
@@ -234,9 +256,13 @@ MISTAKES = [
             "with every step of the model.", AVERAGES),
     Mistake("tracks-by-reference", BeginsByReference, ENTRY + "the average began with the model's own tensors, not "
             "with copies, so up to the first update it was the model itself.", AVERAGES),
+    Mistake("tracks-by-reference", BeginsWithFloatAlone, ENTRY + "of a float32 tensor, `.float()` returns that tensor "
+            "itself, so up to the first update the average was the model itself.", AVERAGES),
     Mistake("averages-integer-buffers", AveragesIntegers, WHOLE, AVERAGES),
     Mistake("decay-turned-round", TurnsDecayRound, ENTRY + "the decay is the weight of the old average, and the rest "
             "that of the new value.", AVERAGES),
+    Mistake("warms-the-decay-up", WarmsUp, ENTRY + "the first updates had a smaller decay, as in some libraries. It is "
+            "the one that was given, from the first update on.", AVERAGES),
     Mistake("starts-at-zero", StartsAtZero, ENTRY + "the average starts at zero, and should start at the model's own "
             "values.", AVERAGES),
     Mistake("averages-integer-buffers", AveragesIntegersAsFloats, WHOLE, AVERAGES),

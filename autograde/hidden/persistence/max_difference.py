@@ -73,6 +73,11 @@ class IgnoresNan(Difference):
         return (wanted - found).abs().nan_to_num(nan=0.0)
 
 
+class ReplacesNan(Difference):
+    def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
+        return (wanted.nan_to_num() - found.nan_to_num()).abs()
+
+
 class PassesNanOn(Difference):
     def gap(self, wanted: Tensor, found: Tensor) -> Tensor:
         return (wanted - found).abs()
@@ -171,6 +176,8 @@ MISTAKES = [
     Mistake("takes-a-norm", Norm(), FOUND + "a norm adds up all entries, and the largest single difference is meant.",
             PARITY),
     Mistake("nan-ignored", IgnoresNan(), IGNORED, PARITY),
+    Mistake("nan-ignored", ReplacesNan(), FOUND + "a number, such as 0, was put in place of NaN and compared with the "
+            "other side. NaN on one side alone is as wrong as can be.", PARITY),
     Mistake("broadcasts-silently", Broadcasts(), "Outputs of two shapes gave {refused}: subtraction broadcasts them "
             "into a third, which nobody meant.", PARITY),
     Mistake("signed", Signed(), FOUND + "without abs, what is too low counts as no difference.", PARITY),

@@ -116,7 +116,8 @@ def strip_only(state: State, prefix: str = "module.") -> State:
 
 INSIDE = "The result has the name {name} where {meant} is wanted: the prefix is also taken out of the middle of names."
 LEVELS = (
-    "The result has the name {name} where {meant} is wanted: one layer of prefixes was taken off, and more were left."
+    "The result has the name {name} where {meant} is wanted: not all prefixes were taken off. They may be nested as "
+    "deep as you like, and in any order."
 )
 ONE_PREFIX = (
     "The result has the name {name} where {meant} is wanted: wrappers put `module.` in front, compiling puts "

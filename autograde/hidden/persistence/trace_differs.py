@@ -166,6 +166,12 @@ def takes_nan_for_different(fn: AnyFunction, example: Tensor, other: Tensor) -> 
 
 
 @where_it_runs
+def passes_nan(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
+    found, wanted = traced(fn, example)(other), fn(other)
+    return found.shape != wanted.shape or bool((found - wanted).abs().max() > 1e-5)
+
+
+@where_it_runs
 def is_generous(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
     found, wanted = traced(fn, example)(other), fn(other)
     return found.shape != wanted.shape or bool(((found - wanted).abs() > 1e-2).any())
@@ -203,6 +209,8 @@ MISTAKES = [
             "count as equal. Compare the shapes first.", SCRIPT),
     Mistake("nan-never-equal", takes_nan_for_different, WRONG + "both give NaN in the same places, and that is the "
             "same result. `allclose` says so only with `equal_nan=True`.", SCRIPT),
+    Mistake("nan-passes", passes_nan, WRONG + "the trace gives NaN where `fn` gives numbers, and a comparison with NaN "
+            "by `>` is False.", SCRIPT),
     Mistake("too-generous", is_generous, WRONG + "that is more than rounding.", SCRIPT),
     Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
     Mistake("returns-numpy-bool", differs_in_numpy, "The call returned {returned}, and a Python bool is wanted: "
@@ -230,7 +238,9 @@ def differs_by_the_largest_gap(fn: Callable[[Tensor], Tensor], example: Tensor, 
         found = recorded(other)
     except RuntimeError:
         return True
-    return found.shape != wanted.shape or bool((found - wanted).abs().max() > 1e-5)
+    if found.shape != wanted.shape or bool((found.isnan() != wanted.isnan()).any()):
+        return True
+    return bool((found - wanted).nan_to_num().abs().max() > 1e-5)
 
 
 def differs_by_assertion(fn: Callable[[Tensor], Tensor], example: Tensor, other: Tensor) -> bool:

@@ -98,7 +98,7 @@ MISTAKES = [
             "archive keeps the name under which it was saved, whatever the file is called now.", PICKLE),
     Mistake("lists-safe-ones", unsafe_and_safe, SAFE_LISTED, PICKLE),
     Mistake("lists-safe-ones", unsafe_without_torch, SAFE_LISTED, PICKLE),
-    *(Mistake("not-sorted", program, "The names came as {names} where {want_names} is wanted: they are sorted.", PICKLE)
+    *(Mistake("not-sorted", program, "The names came as {came}, and should be sorted.", PICKLE)
       for program in (unsafe_in_order, unsafe_unsorted)),
     Mistake("only-the-first", unsafe_first, "The names came as {names} where {want_names} is wanted: the exception of "
             "weights-only loading names the first that it meets, and there are more.", PICKLE),

@@ -197,6 +197,11 @@ class ReturnsScaledLoss(Step):
         return self.scaled.item()
 
 
+class DividesByTheNewScale(Step):
+    def result(self, loss: Tensor) -> Any:
+        return self.scaled.item() / self.scaler.get_scale()
+
+
 class ReturnsTensor(Step):
     def result(self, loss: Tensor) -> Any:
         return loss.detach()
@@ -258,6 +263,8 @@ MISTAKES = [
     Mistake("clips-values", ClipsValues(), VALUE + "each entry was cut off at max_norm = {max_norm}, which is meant "
             "for the norm of all gradients together.", PROTOCOL),
     Mistake("returns-scaled-loss", ReturnsScaledLoss(), VALUE + "that is the loss times the scale.", PROTOCOL),
+    Mistake("divides-by-the-new-scale", DividesByTheNewScale(), VALUE + "the scaled loss was divided by the scale that "
+            "`update` had left, and `update` may change it. The loss itself is still there.", PROTOCOL),
     Mistake("returns-tensor", ReturnsTensor(), "What came back is {got} where {want} is wanted, a Python float.",
             PROTOCOL),
     Mistake("returns-nothing", ReturnsNothing(), "What came back is {got} where {want} is wanted, the loss as a Python "

@@ -160,6 +160,16 @@ class SaysNothing(Scaler):
         super().step(optimizer)
 
 
+class SkipsTheOthersToo(Scaler):
+    def step(self, optimizer: torch.optim.Optimizer) -> Any:
+        grads = self.gradients(optimizer)
+        self.unscale(grads)
+        self.bad = self.bad or not self.finite(grads)
+        if not self.bad:
+            optimizer.step()
+        return not self.bad
+
+
 # Mistakes in what `update` makes of the overflows
 
 
@@ -212,6 +222,17 @@ class CountsThroughOverflows(Scaler):
         self.now *= self.backoff
 
 
+class GrowsAtEveryMultiple(Scaler):
+    count = 0  # of all updates
+
+    def update(self) -> None:
+        self.count += 1
+        super().update()
+
+    def may_grow(self) -> bool:
+        return self.count % self.interval == 0
+
+
 class BacksOffByGrowth(Scaler):
     def back_off(self) -> None:
         self.now, self.good = self.now / self.growth, 0
@@ -258,8 +279,8 @@ MISTAKES = [
             "overflows as well.", DYNAMIC),
     Mistake("grows-every-update", GrowsEveryUpdate, SCALES + "it grows only after {interval} good updates in a row.",
             DYNAMIC),
-    Mistake("counts-through-overflows", CountsThroughOverflows, SCALES + "an overflow begins the count of good updates "
-            "anew.", DYNAMIC),
+    *(Mistake("counts-through-overflows", counts, SCALES + "an overflow begins the count of good updates anew.",
+              DYNAMIC) for counts in (CountsThroughOverflows, GrowsAtEveryMultiple)),
     Mistake("grows-on-and-on", GrowsOnAndOn, SCALES + "after it has grown, the count begins anew as well.", DYNAMIC),
     Mistake("off-by-one", GrowsOneTooLate, SCALES + "it grows at the update that makes {interval} in a row, not at the "
             "one after.", DYNAMIC),
@@ -274,6 +295,8 @@ MISTAKES = [
             DYNAMIC),
     Mistake("adds-the-gradient-up", AddsTheGradientUp, STEPS + "every entry of the gradients is finite, and only their "
             "sum is not. The entries are asked, not the sum.", DYNAMIC),
+    Mistake("skips-the-others-too", SkipsTheOthersToo, STEPS + "an optimizer steps if its own gradients are finite. "
+            "That another one met an overflow counts in `update` alone.", DYNAMIC),
     Mistake("forgets-an-earlier-overflow", ForgetsAnEarlierOverflow, SCALES + "two optimizers stepped before the "
             "update, and only the last of them was remembered.", DYNAMIC),
     Mistake("never-forgets-an-overflow", NeverForgetsAnOverflow, SCALES + "`update` has to forget the overflow, or "

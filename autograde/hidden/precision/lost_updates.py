@@ -62,6 +62,10 @@ def asks_eps(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     return (update != 0) & (update.abs() < torch.finfo(dtype).eps * w.abs())
 
 
+def asks_half_eps(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
+    return asks_eps(w / 2, update, dtype)
+
+
 def subtracts_the_weight(w: Tensor, update: Tensor, dtype: torch.dtype) -> Tensor:
     weight = w.to(dtype)
     return (update != 0) & ((weight + update.to(dtype)) - weight == 0)
@@ -109,9 +113,9 @@ MISTAKES = [
     Mistake("compares-with-the-uncast-weight", compares_with_the_uncast_weight, PLACE + "is right: the sum was "
             "compared with the weight before it was cast to {dtype}, and so a mere rounding of the weight looks like a "
             "change.", UPDATES),
-    Mistake("threshold-not-addition", asks_eps, PLACE + "is right: `eps` times the weight is only a rough threshold; "
-            "the sum itself rounds at half a step, and the step depends on the power of two below the weight.",
-            UPDATES),
+    *(Mistake("threshold-not-addition", asks, PLACE + "is right: `eps` times the weight is only a rough threshold; the "
+              "sum itself rounds at half a step, and the step depends on the power of two below the weight.", UPDATES)
+      for asks in (asks_eps, asks_half_eps)),
     Mistake("close-is-not-equal", asks_whether_they_are_close, PLACE + "is right: `isclose` takes a small change for "
             "none; only an update after which the weight is the very same number is lost.", UPDATES),
     Mistake("subtracts-the-weight", subtracts_the_weight, PLACE + "is right: the weight was subtracted from the sum, "

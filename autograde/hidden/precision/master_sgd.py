@@ -98,6 +98,16 @@ class ParameterBecomesFloat32(SGD):
         p.data = master.clone()
 
 
+class ParameterIsTheCopy(SGD):
+    def hand_back(self, p: Tensor, master: Tensor) -> None:
+        p.data = master
+
+
+class ParameterIsTheCopyInFloat32(SGD):
+    def hand_back(self, p: Tensor, master: Tensor) -> None:
+        p.data = master.to(p.dtype)
+
+
 class GoesUphill(SGD):
     def update(self, p: Tensor, grad: Tensor, group: dict[str, Any]) -> None:
         super().update(p, -grad, group)
@@ -154,13 +164,17 @@ MISTAKES = [
     Mistake("master-not-a-copy", SharesFloat32, "In the case \"{case}\" the optimizer's state holds {copies}: of a "
             "float32 tensor, `.float()` and `.to(torch.float32)` return that tensor itself. `copy=True` makes a copy.",
             MASTERS),
+    Mistake("master-not-a-copy", ParameterIsTheCopyInFloat32, "In the case \"{case}\" the optimizer's state holds "
+            "{copies}: of a float32 tensor, `.to(torch.float32)` returns that tensor itself. `p.copy_` writes into the "
+            "parameter.", MASTERS),
     Mistake("master-remade-every-step", RemadeEveryStep, STALLS + "either the float32 copy was made anew from the "
             "rounded parameter at every step, or its new value was not stored. What gathers in it is forgotten.",
             MASTERS),
     Mistake("never-copies-back", NeverCopiesBack, STALLS + "the float32 copy moved, and was not written into the "
             "parameter, with which the model computes.", MASTERS),
-    Mistake("parameter-becomes-float32", ParameterBecomesFloat32, "The `dtype of the parameters` is {got} where {want} "
-            "is wanted: they were bound to the float32 copy, and the saving is gone.", MASTERS),
+    *(Mistake("parameter-becomes-float32", becomes, "The `dtype of the parameters` is {got} where {want} is wanted: "
+              "they were bound to the float32 copy, and the saving is gone.", MASTERS)
+      for becomes in (ParameterBecomesFloat32, ParameterIsTheCopy)),
     Mistake("product-in-low-precision", ProductInLowPrecision, "In the case \"{case}\" the float32 copies agree with "
             "what is wanted in the first digits only: lr times the gradient was rounded to the gradient's dtype before "
             "it was added. Take the gradient to float32 first.", MASTERS),

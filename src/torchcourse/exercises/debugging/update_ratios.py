@@ -12,6 +12,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.diagnosed_models import classifier, hooks, left_hooks, plain_number, starting
+from torchcourse.probes.functions import expected_error
 from torchcourse.probes.observe import kept, kind
 from torchcourse.probes.trainable_models import BESIDE, LOSSES, counted, flat, held_beside, with_detail
 
@@ -39,7 +40,10 @@ def probe(
     made = OPTIMIZERS[optimizer]([*model.parameters(), beside])
     taken, raw, hooked = counted(made), x.clone(), hooks(model)
     model.runs.notes.clear()
-    ratios = answer(model, (x, y), LOSSES["cross entropy"], optimizer=made)
+    try:
+        ratios = answer(model, (x, y), LOSSES["cross entropy"], optimizer=made)
+    except RuntimeError as error:
+        return {"the call": expected_error(error, {"Got Long": "a norm of integers"})}
     if not isinstance(ratios, dict):
         return {"returned": kind(ratios)}
     return {
@@ -80,6 +84,7 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     missing = [name.removeprefix("ratio of ") for name in wanted if name.startswith("ratio of ") and name not in seen]
     fields: dict[str, object] = {"missing": ", ".join(missing)} if missing else {}
+    fields |= {"error": seen["the call"]} if "the call" in seen else {}
     return fields | {"ran": seen.get("the model ran in"), "should_run": wanted.get("the model ran in")}
 
 

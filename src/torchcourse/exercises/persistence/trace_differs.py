@@ -86,6 +86,12 @@ def takes_logarithms(x: Tensor) -> Tensor:
     return x.log() + x.shape[1]
 
 
+def logarithm_if_positive(x: Tensor) -> Tensor:
+    if x.min() > 0:
+        return x.log()
+    return x - 1
+
+
 FAILS = "rows that Python counts"
 FUNCTIONS = {
     "a branch on the sum": sign_decides, "a branch on the length": length_decides, "a loop over the rows": adds_rows,
@@ -93,7 +99,7 @@ FUNCTIONS = {
     "a choice in plain Python": picks_larger, "a factor made of the width": scales_by_width,
     "a branch that swaps two columns": swaps_columns, "a branch that doubles a column": doubles_a_column,
     "logarithms, some of them NaN": takes_logarithms, FAILS: counts_rows_in_python,
-    "a branch that keeps a row": keeps_a_row,
+    "a branch that keeps a row": keeps_a_row, "a logarithm of what is positive": logarithm_if_positive,
     "a branch that adds a twenty-thousandth": adds_a_little,
 }  # fmt: skip
 
@@ -147,6 +153,7 @@ def cases(draw: Draw) -> list[Case]:
         case("nothing but rounding", function="a factor made of the width", example=draw.uniform(0.1, 2.0, 2, 6),
              other=draw.uniform(0.1, 2.0, 4, 6)),
         case("NaN on both sides", function="logarithms, some of them NaN", example=high, other=high - high.mean()),
+        case("NaN in the trace alone", function="a logarithm of what is positive", example=high, other=low),
         case("two columns swapped", function="a branch that swaps two columns", example=high, other=low),
         case("one column doubled", function="a branch that doubles a column", example=high, other=low),
         case("a trace that fails on a longer input", function=FAILS, example=high, other=more),

@@ -17,10 +17,11 @@ import torch
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
+from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.crash_points import in_a_folder
 from torchcourse.probes.observe import kind
 from torchcourse.probes.savable_models import Copies, baited, savable
+from torchcourse.probes.trainable_models import with_detail
 
 
 def held_things(width: int) -> dict[str, Callable[[], Any]]:
@@ -65,6 +66,16 @@ def probe(answer: Watched, holds: list[str], width: int, saved_as: str = "checkp
     return {**seen, "names": [name if isinstance(name, str) else kind(name) for name in result]}
 
 
+def derive(_case: Case, seen: Observations) -> Observations:
+    """Sort the names, and say whether they were. Torch keeps them in a set, whose order is another in each process:
+    three or fewer are in order too often to tell."""
+    if "names" not in seen:
+        return seen
+    names = seen["names"]
+    sorted_ = len(names) <= 3 or names == sorted(names)
+    return {**seen, "names": sorted(names), "order": "sorted" if sorted_ else with_detail("not sorted", str(names))}
+
+
 def cases(draw: Draw) -> list[Case]:
     w = draw.size(2, 6)
     return [
@@ -88,6 +99,8 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
         fields |= {"names": seen["names"], "want_names": wanted["names"]}
         fields |= {"extra": extra[0]} if extra else {}
         fields |= {"lost": lost[0]} if lost else {}
+        order = seen.get("order")
+        fields |= {"came": order.message} if isinstance(order, Raised) else {}
     return fields
 
 
@@ -104,5 +117,6 @@ EXERCISE = Exercise(
         "executing any. Some globals are fine with weights-only loading.",
     ),
     any_device=False,
+    derive=derive,
     quotes=quotes,
 )

@@ -12,14 +12,19 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 
 
-def _copies(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter]) -> str:
-    """Describe whether the optimizer's state holds a float32 copy of each parameter that was trained."""
+def _copies(optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], first: list[int]) -> str:
+    """Describe whether the optimizer's state holds a float32 copy of each parameter that was trained.
+
+    Args:
+        first: where the parameters lay before the first step.
+    """
     state = optimizer.state_dict()["state"]
     found = [_held(state.get(i, {}), p) for i, p in enumerate(parameters) if p.grad is not None]
     places = {p.data_ptr() for p in parameters}
     held = [t for each in state.values() if isinstance(each, dict) for t in each.values() if isinstance(t, Tensor)]
     if any(t.numel() and t.data_ptr() in places for t in held):
-        return "the parameters themselves"
+        bound = not any(t.data_ptr() in first for t in held)
+        return "what the parameters were bound to" if bound else "the parameters themselves"
     if all(torch.float32 in dtypes for dtypes in found):
         return "one for each parameter that was trained"
     others = [str(dtype).removeprefix("torch.") for dtypes in found for dtype in dtypes if dtype != torch.float32]
@@ -57,7 +62,7 @@ def probe(
     float32 copies where they are looked at `closely`.
     """
     parameters = [nn.Parameter(v.clone()) for v in values]
-    dtypes = [p.dtype for p in parameters]
+    dtypes, places = [p.dtype for p in parameters], [p.data_ptr() for p in parameters]
     if len(lrs) > 1:
         optimizer = answer([{"params": [p], "lr": lr} for p, lr in zip(parameters, lrs, strict=True)], lr=9.0)
     else:
@@ -67,7 +72,7 @@ def probe(
             for group in optimizer.param_groups:
                 group["lr"] = 0.25 * group["lr"]
         for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = None if gradient is None else gradient.clone()
+            parameter.grad = None if gradient is None else gradient.to(parameter.dtype, copy=True)
         optimizer.step()
         if count == 0:
             with torch.no_grad():
@@ -80,7 +85,7 @@ def probe(
     return {
         "parameters afterwards": [p.detach().float() for p in parameters],
         "dtype of the parameters": "as before" if same else "another",
-        "float32 copies in the state": _copies(optimizer, parameters),
+        "float32 copies in the state": _copies(optimizer, parameters, places),
     }
 
 

@@ -226,19 +226,19 @@ class StandardizerWithFlag(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         for name, value in (("mean", 0.0), ("std", 1.0)):
-            self.register_buffer(name, torch.full((dim,), value))
+            self.register_buffer(name, torch.full((dim,), value, dtype=torch.float64))
         self.register_buffer("fitted", torch.tensor(False))
 
     @torch.no_grad()
     def fit(self, x: Tensor) -> nn.Module:
-        self.mean = x.sum(0) / len(x)
+        self.mean = x.double().sum(0) / len(x)
         std = ((x - self.mean) ** 2).mean(0).sqrt()
         self.std = std + (std == 0).to(std.dtype)
         self.fitted.fill_(True)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((x.float() - self.mean) / self.std).to(x.dtype) if x.dtype == torch.half else (x - self.mean) / self.std
+        return ((x - self.mean) / self.std).to(x.dtype)
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [StandardizerRegistered, StandardizerWithFlag]

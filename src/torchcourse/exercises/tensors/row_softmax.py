@@ -6,7 +6,7 @@ import torch
 
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import of_one_tensor
+from torchcourse.probes.observe import float32_digits, of_one_tensor
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -20,7 +20,7 @@ def cases(draw: Draw) -> list[Case]:
         case("a transposed matrix", **ordinary, x=draw.normal(d, n).t()),
         case("entries up to 10000", rtol=0.0, atol=1e-3, x=draw.uniform(-1e4, 1e4, d, d)),
         case("rows far apart", rtol=0.0, atol=1e-3, x=draw.normal(2, d) + torch.tensor([[-1e4], [1e4]])),
-        case("float64", **ordinary, x=draw.normal(n, d, dtype=torch.float64)),
+        case("float64", rtol=0.0, atol=2e-9, x=draw.normal(n, d, dtype=torch.float64)),
     ]
 
 
@@ -51,5 +51,6 @@ EXERCISE = Exercise(
         "exponent 0?",
     ),
     forbids=("softmax", "log_softmax", "safe_softmax", "scaled_dot_product_attention", "attention"),
+    derive=float32_digits,
     quotes=quotes,
 )  # fmt: skip

@@ -197,6 +197,10 @@ MISTAKES = [
             override(AdamW, below=lambda self, square, c2, eps: (square.sqrt() + eps) / c2**0.5), VALUE + "eps "
             "was added before the second average was corrected, and so was corrected along with it.",
             OPTIMIZERS),
+    Mistake("corrected-after-the-root",
+            override(AdamW, below=lambda self, square, c2, eps: square.sqrt() / c2 + eps), VALUE + "the root was taken "
+            "first and then divided by 1 - beta2**t; it is the average square that is corrected, under the root.",
+            OPTIMIZERS),
     Mistake("square-not-rooted", override(AdamW, below=lambda self, square, c2, eps: square / c2 + eps), VALUE + "the "
             "step is divided by the average square itself; its root is wanted.", OPTIMIZERS),
     Mistake("no-weight-decay", override(AdamW, move=lambda self, p, step, lr, decay: p.sub_(step)), VALUE + "the "

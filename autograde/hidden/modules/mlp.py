@@ -190,6 +190,8 @@ MISTAKES = [
     Mistake("shared-layer", SharedBoth, SHARED, INSIDE),
     Mistake("norm-after-relu", blocks(lambda i, o, p: [nn.Linear(i, o), nn.ReLU(), nn.BatchNorm1d(o), nn.Dropout(p)]),
             VALUE + "the batch norm stands after the ReLU, and should stand before it.", INSIDE),
+    Mistake("another-norm", blocks(lambda i, o, p: [nn.Linear(i, o), nn.LayerNorm(o), nn.ReLU(), nn.Dropout(p)]), VALUE
+            + "the norm of the hidden layers is a LayerNorm, where a BatchNorm1d is asked for.", INSIDE),
     Mistake("norm-before-linear",
             blocks(lambda i, o, p: [nn.BatchNorm1d(i), nn.Linear(i, o), nn.ReLU(), nn.Dropout(p)]), "In the case "
             "\"{case}\" the {count} parameter tensors have other shapes than those that are wanted: the batch norm has "

@@ -155,6 +155,13 @@ MISTAKES = [
             BUFFERS),
     Mistake("whole-table-statistics", OverTheWholeTable, "`mean` came out as {its_mean} where {want_mean} is wanted: "
             "each column has its own.", BUFFERS),
+    Mistake("whole-table-statistics",
+            override(Standardizer, measured=lambda self, x: (x.mean(), x.std(correction=0))), "`mean` came out as "
+            "{its_mean} where {want_mean} is wanted: each column has its own, so say along which dimension.", BUFFERS),
+    Mistake("variance-for-deviation",
+            override(Standardizer, measured=lambda self, x: (x.mean(0), x.var(0, correction=0))), "`std` came out as "
+            "{its_std} where {want_std} is wanted: those are the squares, the variances; a standard deviation is the "
+            "root of a variance.", BUFFERS),
     Mistake("rows-not-columns", override(Standardizer, measured=lambda self, x: (x.mean(1), x.std(1, correction=0))),
             "In the case \"{case}\" the {what} is {got} and should be {want}: the statistics were taken along the "
             "rows.", BUFFERS),

@@ -30,6 +30,11 @@ def distances(a: Tensor, b: Tensor) -> Tensor:
     return ((a[:, None] - b) ** 2).sum(-1).sqrt()
 
 
+def with_eps(eps: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return distances with a small number under their roots."""
+    return lambda a, b: (((a[:, None] - b) ** 2).sum(-1) + eps).sqrt()
+
+
 def squares_without_a_root(a: Tensor, b: Tensor) -> Tensor:
     return (a * a).sum(-1)[:, None] + (b * b).sum(-1) - 2 * a @ b.T
 
@@ -101,6 +106,9 @@ MISTAKES = [
             "{want_shape} is wanted: with keepdim the dimension of the features stays, with size one.", PAIRS),
     Mistake("nan-at-equal-points", lambda a, b: squares_without_a_root(a, b).sqrt(), "The result is {got}: for equal "
             "points a·a + b·b - 2 a·b can round to a number just below zero, and its root is NaN.", PAIRS),
+    *(Mistake("eps-under-the-root", with_eps(eps), "In the case \"{case}\" the value at {at} is {got_at} and should be "
+              "{want_at}: a small number was added under the root, and every distance is a little too large for it.",
+              PAIRS) for eps in (1e-6, 1e-8)),
     Mistake("fails-without-points", scaled_first, "In the case \"{case}\" the call raised {error}: `min` and `max` "
             "have no answer for an empty tensor, and the distances from no points are a tensor of no rows.", PAIRS),
     Mistake("cross-term-wrong", cross_term_once, CROSS, PAIRS),

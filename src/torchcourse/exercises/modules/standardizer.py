@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, called, ends_when_unusable, gradients, in_any_mode, quoting
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.modules import attempted, build, called, ends_when_unusable, gradients, in_any_mode, quoting
 from torchcourse.probes.observe import kept, kind, look
 
 STATISTICS = ("mean", "std")
@@ -36,7 +36,9 @@ def probe(answer: Watched, data: Tensor, x: Tensor) -> Observations:
         **kept(data=(data, before)),
     }
     other = build(answer, home, data.shape[1])
-    keys = other.load_state_dict(module.state_dict(), strict=False)
+    keys = attempted(lambda: other.load_state_dict(module.state_dict(), strict=False))
+    if isinstance(keys, Raised):
+        return {**seen, "loading into a fresh one": keys}
     seen["result of a fresh one after loading"] = called(answer, other, x.detach())
     seen["keys that found no place"] = sorted(keys.unexpected_keys)
     twice = build(answer, home, data.shape[1])

@@ -131,6 +131,8 @@ MISTAKES = [
     Mistake("one-step-more", one_step_more, VALUE + "the loop ran once too often.", ONE_BATCH),
     Mistake("first-loss-twice", first_loss_twice, VALUE + "the loss of the untouched model comes twice, once from "
             "before the loop and once from its first step.", ONE_BATCH),
+    Mistake("trains-in-eval-mode", lambda model, *given: overfit(model.eval(), *given), VALUE + "the model was put "
+            "into evaluation mode, where dropout and batch norm do not behave as in training.", ONE_BATCH),
     Mistake("never-differentiates", never_differentiated, VALUE + "the loss stays where it is. Either no gradient was "
             "computed, or it was cleared before the step, or it went to a copy of the model.", ONE_BATCH),
     Mistake("never-steps", never_stepped, VALUE + "the optimizer never made a step, so the loss stays where it is.",

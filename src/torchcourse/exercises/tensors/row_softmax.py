@@ -6,7 +6,7 @@ import torch
 
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.observe import float32_digits, of_one_tensor
+from torchcourse.probes.observe import of_one_tensor
 
 
 def cases(draw: Draw) -> list[Case]:
@@ -51,6 +51,5 @@ EXERCISE = Exercise(
         "exponent 0?",
     ),
     forbids=("softmax", "log_softmax", "safe_softmax", "scaled_dot_product_attention", "attention"),
-    derive=float32_digits,
     quotes=quotes,
 )  # fmt: skip

@@ -733,9 +733,9 @@ print(1 - torch.sigmoid(far), torch.sigmoid(-far), sep="\n")
 # ### Exercise: LogSigmoid
 #
 # Write `LogSigmoid`, a `torch.autograd.Function`: forward `log(1 / (1 + exp(-x)))`, and its gradient. Both are finite
-# and correct for entries of either sign, up to 1000 in absolute value, and the gradient keeps its leading digits
-# where it is small (at `x = 20` it is 2.06e-09, not 0). It passes `gradcheck` in `float64`. Rule: no `logsigmoid` and
-# no `softplus`.
+# and correct for entries of either sign, up to 1000 in absolute value, and keep their leading digits where they are
+# small (at `x = 20` they are -2.06e-09 and 2.06e-09, not 0). It passes `gradcheck` in `float64`. Rule: no `logsigmoid`
+# and no `softplus`.
 #
 # ```
 # x = torch.tensor([-1000.0, 0.0, 1000.0], requires_grad=True)

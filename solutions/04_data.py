@@ -681,8 +681,8 @@ except ZeroDivisionError as error:
 #
 # Write `make_loader(dataset, batch_size, *, train, seed, device, num_workers=0)`: a `DataLoader` over a map dataset.
 #
-# - In training it shuffles, in an order determined by `seed`, and drops a smaller last batch. In evaluation it does
-#   neither.
+# - In training it shuffles anew in each epoch, in orders determined by `seed`, and drops a smaller last batch. In
+#   evaluation it does neither.
 # - It pins memory only if `device`, a `torch.device`, is a CUDA device.
 # - Workers persist from epoch to epoch. NumPy and `random` draw different numbers in each of them, and the same ones in
 #   a second run with the same seed, whatever state the global generators are in.

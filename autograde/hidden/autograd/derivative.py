@@ -89,6 +89,9 @@ MISTAKES = [
     Mistake("float32-precision", lambda f, x: slope(f, x, torch.float32).item(), "The result {digits} has the digits "
             "of a float32, and {want_digits} is wanted: a tensor made of a Python float is float32 unless its dtype is "
             "given.", LEAVES),
+    Mistake("float32-precision", lambda f, x: slope(f, torch.tensor(x).item()).item(), "The result {digits} has the "
+            "digits of a float32, and {want_digits} is wanted: x was rounded to float32 before it became a float64.",
+            LEAVES),
     Mistake("differences-instead-of-autograd", central_difference, DIFFERENCE, LEAVES),
     Mistake("differences-instead-of-autograd", forward_difference, DIFFERENCE, LEAVES),
     Mistake("differences-instead-of-autograd", extrapolated_difference, "In the case \"{case}\" the result is {got} "

@@ -105,6 +105,17 @@ def value_read_late(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
     return result
 
 
+def two_copies(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
+    """Return differences between points in the dtype of x, where a float32 is rounded."""
+    result = torch.zeros(x.shape, dtype=torch.float64)
+    for index in itertools.product(*map(range, x.shape)):
+        up, down = x.clone(), x.clone()
+        up[index] += eps
+        down[index] -= eps
+        result[index] = (f(up) - f(down)) / (2 * eps)
+    return result
+
+
 def in_numpy(f: Function, x: Tensor, eps: float = 1e-6) -> Tensor:
     return numerical_gradient(f, torch.from_numpy(x.detach().numpy().astype(np.float64)), eps)
 
@@ -140,6 +151,9 @@ MISTAKES = [
     Mistake("modifies-input", put_back_by_adding, MODIFIES, CHECKING),
     Mistake("float32-precision", lambda f, x, eps=1e-6: walk(f, x.clone(), eps), NARROW, CHECKING),
     Mistake("float32-precision", lambda f, x, eps=1e-6: walk(f, x.float().clone(), eps).double(), NARROW, CHECKING),
+    Mistake("float32-precision", two_copies, NARROW, CHECKING),
+    Mistake("float32-precision", lambda f, x, eps=1e-6: two_copies(lambda p: f(p).item(), x, eps), NARROW, CHECKING),
+    Mistake("float32-precision", lambda f, x, eps=1e-6: two_copies(lambda p: f(p.double()), x, eps), NARROW, CHECKING),
     Mistake("ignores-eps", lambda f, x, eps=1e-6: numerical_gradient(f, x), "In the case \"{case}\" the points that "
             "f is asked for {asked}: the step is the caller's, and `eps` was not used.", CHECKING),
     Mistake("divides-by-eps", lambda f, x, eps=1e-6: 2 * numerical_gradient(f, x, eps), "The gradient is off by up to "

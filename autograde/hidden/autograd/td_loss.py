@@ -59,6 +59,8 @@ MISTAKES = [
     Mistake("sum-not-mean", lambda o, t: squares(o, t).sum(), SCALED + "the squares were added up, not averaged.", CUT),
     Mistake("absolute-not-squared", lambda o, t: (o - t.detach()).abs().mean(), SCALED + "the error was not squared.",
             CUT),
+    Mistake("huber-not-squared", lambda o, t: nn.functional.smooth_l1_loss(o, t.detach()), SCALED + "`smooth_l1_loss` "
+            "halves the squares of small errors, and takes large ones as they are.", CUT),
     Mistake("rooted", lambda o, t: squares(o, t).mean().sqrt(), SCALED + "no root is taken of the mean.", CUT),
     Mistake("halved", lambda o, t: squares(o, t).mean() / 2, SCALED + "the mean was halved.", CUT),
     Mistake("not-reduced", squares, "The loss has shape {got_shape}, where a single number is wanted: the mean is "

@@ -50,6 +50,11 @@ class ByLength(Sampler[Any]):
         yield from batches
 
 
+class YieldsLengths(ByLength):
+    def order(self, rng: Any) -> list[int]:
+        return sorted(self.lengths)
+
+
 class DropsLastBatch(ByLength):
     def batches(self, order: list[int]) -> list[list[int]]:
         return [batch for batch in super().batches(order) if len(batch) == self.size]
@@ -198,6 +203,8 @@ MISTAKES = [
             LENGTHS),
     Mistake("yields-indices-not-batches", YieldsIndices, "In the case \"{case}\" the sampler yields {yields}: "
             "each thing that it yields should be a batch, a list of indices.", LENGTHS),
+    Mistake("yields-lengths", YieldsLengths, "In the case \"{case}\" the sampler yields {yields}: the lengths "
+            "themselves were sorted and cut into batches; sort the indices by their lengths.", LENGTHS),
     Mistake("fills-the-last-batch", FillsLastBatch, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
             "the last batch may be smaller, it is not filled up.", LENGTHS),
     Mistake("draws-from-the-global-generators", SeedsNothing, "In the case \"{case}\" epoch 1 of a fresh sampler has "

@@ -44,6 +44,12 @@ def shuffles_the_other_way_round(dataset: Any, batch_size: int, *, train: bool, 
     return load(dataset, batch_size, train=train, shuffle=not train, **given)
 
 
+def shuffles_once(dataset: Any, batch_size: int, *, train: bool, seed: int, **given: Any) -> Any:
+    order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(seed)).tolist()
+    subset = Subset(dataset, order) if train else dataset
+    return load(subset, batch_size, train=train, seed=seed, shuffle=False, **given)
+
+
 def always_seed_0(dataset: Any, batch_size: int, *, seed: int, **given: Any) -> Any:
     return load(dataset, batch_size, seed=0, **given)
 
@@ -110,6 +116,8 @@ MISTAKES = [
         drop_last=False),
     one("never-pins", load, 'In the case "{case}" `pin_memory` is {pins}: for a CUDA device batches are pinned. A '
         '`torch.device` never equals a string, so compare its `type`.', WORKERS, pin_memory=False),
+    one("one-order-for-all-epochs", shuffles_once, "In the case \"{case}\" the {what} is {got}: the items were put in "
+        "a new order once, when the loader was made, and each epoch has to shuffle anew.", WORKERS),
     one("order-not-seeded", load, "In the case \"{case}\" a second run with the same seed has {rerun} order: it was "
         "drawn from the global generator, so pass one made from `seed`.", WORKERS, generator=None),
     one("order-not-seeded", seeds_the_global_generator, "In the case \"{case}\" a second run with the same seed has "

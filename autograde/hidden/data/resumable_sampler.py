@@ -253,10 +253,10 @@ class ResumableByItsRest(Sampler[int]):
             self.epoch, self.left = e, self.n
 
     def state_dict(self) -> Any:
-        return {"epoch": torch.tensor(self.epoch), "left": torch.tensor(self.left)}
+        return {"numbers": torch.tensor([self.epoch, self.left])}
 
     def load_state_dict(self, state: Any) -> None:
-        self.epoch, self.left = int(state["epoch"]), int(state["left"])
+        self.epoch, self.left = state["numbers"].tolist()
 
     def __iter__(self) -> Any:
         order = np.random.default_rng((self.seed, self.epoch)).permutation(self.n).tolist()

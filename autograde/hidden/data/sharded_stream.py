@@ -79,6 +79,14 @@ class CountsRanksForWorkers(Stream):
         return self.rank * self.world_size + worker, self.world_size * workers
 
 
+class DividesTwiceByPosition(Stream):
+    def __iter__(self) -> Iterator[Any]:
+        worker, workers = self.worker()
+        for position, item in enumerate(self.items):
+            if position % workers == worker and position % self.world_size == self.rank:
+                yield item
+
+
 class CutsBlocks(Stream):
     def __iter__(self) -> Iterator[Any]:
         reader, readers = self.reader()
@@ -112,6 +120,8 @@ MISTAKES = [
             "number: rank + worker is not a number of its own for each reader.", STREAMS),
     Mistake("ranks-counted-for-workers", CountsRanksForWorkers, SHARES + "The number of a reader is rank * workers + "
             "worker, and not rank * world_size + worker.", STREAMS),
+    Mistake("divides-twice-by-position", DividesTwiceByPosition, SHARES + "The same position was divided by the number "
+            "of workers and by the number of ranks: with two of each, an even one is never odd as well.", STREAMS),
     Mistake("drops-the-remainder", CutsBlocks, SHARES + "Blocks of equal size leave over what does not divide evenly.",
             STREAMS),
     Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "

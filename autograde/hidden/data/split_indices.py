@@ -61,6 +61,13 @@ def unshuffled(n: int, fractions: list[float], seed: int) -> Split:
     return cut(list(range(n)), fractions)
 
 
+def shuffled_after_the_cut(n: int, fractions: list[float], seed: int) -> Split:
+    parts, rng = unshuffled(n, fractions, seed), random.Random(seed)
+    for part in parts:
+        rng.shuffle(part)
+    return parts
+
+
 def reseeds_torch(n: int, fractions: list[float], seed: int) -> Split:
     refuse_bad(fractions)
     torch.manual_seed(seed)
@@ -180,6 +187,9 @@ LOST = 'In the case "{case}" {missing} of the {n} indices are in no part: '
 MISTAKES = [
     Mistake("unshuffled", unshuffled, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the parts keep "
             "the order of the file, which is often sorted by date or by class.", SPLITS),
+    Mistake("shuffled-after-the-cut", shuffled_after_the_cut, "In the case \"{case}\" `{what}` is {got} where {want} "
+            "is wanted: the parts were cut first and shuffled then, so each of them still holds neighbours of the "
+            "file.", SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch, RESEEDED, SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch_and_puts_the_state_back, RESEEDED, SPLITS),
     Mistake("loses-samples", rounds_every_size_down, LOST + "each size was rounded by itself, and together "

@@ -182,6 +182,10 @@ MISTAKES = [
             NORM),
     Mistake("momentum-reversed", override(BatchNorm, mixed=lambda self, old, new: new), RUNNING_MEAN + "the batch's "
             "mean came in whole, and momentum is the weight that it has.", NORM),
+    Mistake("old-value-keeps-its-weight",
+            override(BatchNorm, mixed=lambda self, old, new: old + self.momentum * new), "In the case \"{case}\" the "
+            "running variance is {its_running_var} and should be {want_running_var}: the new one was added to all of "
+            "the old one, which has the weight 1 - momentum.", NORM),
     Mistake("momentum-ignored", override(BatchNorm, __init__=momentum_ignored), RUNNING_MEAN + "the argument momentum "
             "has no effect.", NORM),
     Mistake("never-updates", override(BatchNorm, update=lambda self, mean, var, n: None), RUNNING_MEAN + "training did "

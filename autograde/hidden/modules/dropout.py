@@ -173,6 +173,10 @@ MISTAKES = [
             MODES),
     Mistake("drops-the-wrong-share", override(Dropout, mask=lambda self, x: drawn(x.shape, x) < self.p), "With p = {p} "
             "the share of zeros is {share_of_zeros}: p is the share that is dropped, not the one that is kept.", MODES),
+    Mistake("drops-the-wrong-share",
+            override(Dropout, mask=lambda self, x: drawn(x.shape, x) < self.p, scaled=lambda self, y: y / self.p),
+            "With p = {p} the share of zeros is {share_of_zeros}: p is the share that is dropped, not the one that is "
+            "kept.", MODES),
     Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn(x.shape[-1:], x) >= self.p), COLUMNS,
             MODES),
     Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn((*x.shape[:-1], 1), x) >= self.p),

@@ -84,6 +84,11 @@ class Added(Gated):
         return x @ self.weight.T + self.bias + (x @ self.gate_weight.T).sigmoid()
 
 
+class DividedByOne(Gated):
+    def forward(self, x: Tensor) -> Any:
+        return (x @ self.weight.T + self.bias) / (1 + torch.exp(-(x @ self.gate_weight.T)))
+
+
 class InFloat32(Gated):
     def forward(self, x: Tensor) -> Any:
         y, value, gate = x.float(), self.weight.float(), self.gate_weight.float()
@@ -128,6 +133,10 @@ MISTAKES = [
         lambda self, gate: F.silu(gate),
         lambda self, gate: F.gelu(gate),
     )),
+    *(Mistake("sigmoid-overflows", program, "In the case \"{case}\" the {what} is {got_at} at {at} where {want_at} is "
+              "wanted: far to the left `exp(-gate)` is inf, and on the way back 0 times inf is NaN; `torch.sigmoid` "
+              "knows its own derivative.", REGISTER) for program in (
+        override(Gated, opened=lambda self, gate: 1 / (1 + torch.exp(-gate))), DividedByOne)),
     Mistake("plain-tensor", override(Gated, hold=plain(*ALL)), UNREGISTERED, REGISTER),
     Mistake("plain-tensor", override(Gated, hold=plain("gate_weight")), UNREGISTERED, REGISTER),
     Mistake("plain-tensor", override(Gated, hold=plain("bias")), UNREGISTERED, REGISTER),

@@ -164,6 +164,8 @@ MISTAKES = [
             INIT),
     Mistake("groups-not-counted", AllChannelsCounted(), SPREAD + "in a convolution with groups a unit sees the "
             "channels of its own group only.", INIT),
+    Mistake("kernel-not-counted", weights(lambda w: nn.init.normal_(w, std=math.sqrt(2 / w.shape[1]))), SPREAD
+            + "a unit of a convolution sees every pixel of its kernel, in each channel.", INIT),
     Mistake("uniform-not-normal", weights(lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu")), "In the case "
             "\"{case}\" `{what}` is {got} where {want} is wanted: the weights are drawn uniformly.", INIT),
     Mistake("xavier-not-kaiming", weights(nn.init.xavier_normal_), SPREAD + "Xavier's counts inputs and outputs, and "

@@ -130,6 +130,21 @@ class Inserts(MLP):
         hidden_dims.insert(0, in_dim)
 
 
+class NotChained(MLP):
+    def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
+        nn.Module.__init__(self)
+        blocks = [layer for width in hidden_dims for layer in self.block(in_dim, width, dropout)]
+        self.hold([*blocks, nn.Linear(self.last([in_dim, *hidden_dims]), out_dim)])
+
+    def last(self, widths: list[int]) -> int:
+        return widths[-1]
+
+
+class NoneChained(NotChained):
+    def last(self, widths: list[int]) -> int:
+        return widths[0]
+
+
 class Unbegun(nn.Module):
     def __init__(self, in_dim: int, hidden_dims: list[int], out_dim: int, dropout: float = 0.0) -> None:
         self.layers = nn.Sequential(nn.Linear(in_dim, out_dim))
@@ -184,6 +199,8 @@ MISTAKES = [
     Mistake("shared-layer", SharedBoth, SHARED, INSIDE),
     Mistake("norm-after-relu", blocks(lambda i, o, p: [nn.Linear(i, o), nn.ReLU(), nn.BatchNorm1d(o), nn.Dropout(p)]),
             VALUE + "the batch norm stands after the ReLU, and should stand before it.", INSIDE),
+    Mistake("another-norm", blocks(lambda i, o, p: [nn.Linear(i, o), nn.LayerNorm(o), nn.ReLU(), nn.Dropout(p)]), VALUE
+            + "the norm of the hidden layers is a LayerNorm, where a BatchNorm1d is asked for.", INSIDE),
     Mistake("norm-before-linear",
             blocks(lambda i, o, p: [nn.BatchNorm1d(i), nn.Linear(i, o), nn.ReLU(), nn.Dropout(p)]), "In the case "
             "\"{case}\" the {count} parameter tensors have other shapes than those that are wanted: the batch norm has "
@@ -194,6 +211,9 @@ MISTAKES = [
             + "without a ReLU in between, linear layers make one linear map.", INSIDE),
     Mistake("no-dropout", blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU()]), DROPPED + "nothing "
             "is dropped.", INSIDE),
+    *(Mistake("widths-not-chained", program, "For hidden widths {hidden} the call ended with {outcome}: a Linear "
+              "takes in what the layer before it gives out, so the first width goes into the second, and not in_dim "
+              "into each.", INSIDE) for program in (NotChained, NoneChained)),
     Mistake("linear-without-bias",
             blocks(lambda i, o, p: [nn.Linear(i, o, bias=False), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout(p)]), COUNT
             + "the Linear layers have their bias, as they come.", INSIDE),

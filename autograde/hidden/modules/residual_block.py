@@ -63,6 +63,11 @@ class WithBias(Block):
         self.conv2 = nn.Conv2d(out_channels, out_channels, 3, 1, 1)
 
 
+class BiasEverywhere(WithBias):
+    def projection(self, i: int, o: int, stride: int) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(i, o, 1, stride), nn.BatchNorm2d(o))
+
+
 class StrideInTheSecond(Block):
     def __init__(self, in_channels: int, out_channels: int, stride: int = 1) -> None:
         super().__init__(in_channels, out_channels, stride)
@@ -149,8 +154,9 @@ MISTAKES = [
             AT + "between the first norm and the second convolution a relu is missing.", CONV),
     Mistake("nothing-added", override(Block, forward=lambda self, x: self.branch(x).relu()), AT + "the way around the "
             "convolutions is not added.", CONV),
-    Mistake("convolutions-with-bias", WithBias, "The block has the parameters {biases}: batch norm takes away any "
-            "constant at once, so a convolution before it needs no bias.", CONV),
+    *(Mistake("convolutions-with-bias", program, "The block has the parameters {biases}: batch norm takes away any "
+              "constant at once, so a convolution before it needs no bias.", CONV)
+      for program in (WithBias, BiasEverywhere)),
     Mistake("stride-in-the-second", StrideInTheSecond, "In the case \"{case}\" the value at {at} is {got_at} and "
             "should be {want_at}: the first convolution has the stride.", CONV),
     Mistake("stride-in-both", StrideInBoth, SUM + "of the two 3x3 convolutions, only the first has the stride.", CONV),

@@ -155,6 +155,13 @@ MISTAKES = [
             BUFFERS),
     Mistake("whole-table-statistics", OverTheWholeTable, "`mean` came out as {its_mean} where {want_mean} is wanted: "
             "each column has its own.", BUFFERS),
+    Mistake("whole-table-statistics",
+            override(Standardizer, measured=lambda self, x: (x.mean(), x.std(correction=0))), "`mean` came out as "
+            "{its_mean} where {want_mean} is wanted: each column has its own, so say along which dimension.", BUFFERS),
+    Mistake("variance-for-deviation",
+            override(Standardizer, measured=lambda self, x: (x.mean(0), x.var(0, correction=0))), "`std` came out as "
+            "{its_std} where {want_std} is wanted: those are the squares, the variances; a standard deviation is the "
+            "root of a variance.", BUFFERS),
     Mistake("rows-not-columns", override(Standardizer, measured=lambda self, x: (x.mean(1), x.std(1, correction=0))),
             "In the case \"{case}\" the {what} is {got} and should be {want}: the statistics were taken along the "
             "rows.", BUFFERS),
@@ -226,19 +233,19 @@ class StandardizerWithFlag(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
         for name, value in (("mean", 0.0), ("std", 1.0)):
-            self.register_buffer(name, torch.full((dim,), value))
+            self.register_buffer(name, torch.full((dim,), value, dtype=torch.float64))
         self.register_buffer("fitted", torch.tensor(False))
 
     @torch.no_grad()
     def fit(self, x: Tensor) -> nn.Module:
-        self.mean = x.sum(0) / len(x)
+        self.mean = x.double().sum(0) / len(x)
         std = ((x - self.mean) ** 2).mean(0).sqrt()
         self.std = std + (std == 0).to(std.dtype)
         self.fitted.fill_(True)
         return self
 
     def forward(self, x: Tensor) -> Tensor:
-        return ((x.float() - self.mean) / self.std).to(x.dtype) if x.dtype == torch.half else (x - self.mean) / self.std
+        return ((x - self.mean) / self.std).to(x.dtype)
 
 
 RIGHT_ANSWERS: list[Callable[..., Any]] = [StandardizerRegistered, StandardizerWithFlag]

@@ -142,6 +142,8 @@ MISTAKES = [
             "once, to count it for instance, leaves nothing for the optimizer. Make a list of it.", FREEZING),
     Mistake("spares-matrices", by(lambda name, p: p.ndim > 2), "In the case \"{case}\" {undecayed} is in the second "
             "group: two dimensions are enough to decay.", FREEZING),
+    Mistake("matrices-alone", by(lambda name, p: p.ndim == 2), "In the case \"{case}\" {undecayed} is in the second "
+            "group: two dimensions or more decay, and the weight of a convolution has more.", FREEZING),
     Mistake("decays-known-layers-only", by_the_type_of_layers, "In the case \"{case}\" {undecayed} is in the second "
             "group: the number of dimensions decides, whatever layer the tensor belongs to.", FREEZING),
     Mistake("nothing-decays", by(lambda name, p: False), "In the case \"{case}\" {undecayed} is in the second group: "

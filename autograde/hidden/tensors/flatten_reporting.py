@@ -86,7 +86,7 @@ MISTAKES = [
 def more_cases(draw: Draw) -> list[Case]:
     n, d = draw.size(2, 5), draw.size(3, 7)
     return [
-        case("one number", t=draw.normal()),
+        case("one number of a matrix", t=draw.normal(n, d)[1, 2]),
         case("a block of a matrix", t=draw.normal(n + 2, d + 2)[1:-1, 1:-1]),
         case("a permuted tensor of ones", t=draw.normal(1, n, 1).permute(2, 0, 1)),
         case("dimensions of one between", t=draw.normal(n, 1, d, 1)),

@@ -40,6 +40,15 @@ def changes_its_input(x: Tensor, mask: Tensor) -> Tensor:
     return x.masked_fill_(~mask[..., None], 0).sum(1) / real_count(mask)
 
 
+def over_count_and_eps(eps: float) -> Callable[[Tensor, Tensor], Tensor]:
+    """Return a mean that avoids 0 / 0 by a small number."""
+    return lambda x, mask: real_sum(x, mask) / (mask.sum(1, keepdim=True) + eps)
+
+
+def over_entries_that_are_not_zero(x: Tensor, mask: Tensor) -> Tensor:
+    return real_sum(x, mask) / (x.masked_fill(~mask[..., None], 0) != 0).sum(1).clamp(min=1)
+
+
 def nan_replaced_afterwards(x: Tensor, mask: Tensor) -> Tensor:
     return ((x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)).nan_to_num(0.0)
 
@@ -121,6 +130,12 @@ MISTAKES = [
             "which {real} are its own.", MASKS),
     Mistake("divides-by-one-too-many", lambda x, mask: real_sum(x, mask) / (real_count(mask) + 1), "Row {row} came out "
             "as {got_row} and should be {want_row}: it has {real} real steps, and was divided by one more.", MASKS),
+    Mistake("zeros-not-counted", over_entries_that_are_not_zero, "In the case \"{case}\" row {row} came out as "
+            "{got_row} and should be {want_row}: entries that are 0 were not counted, and a real step may hold a 0. It "
+            "is the mask that says how many steps are real.", MASKS),
+    *(Mistake("eps-in-the-count", over_count_and_eps(eps), "In the case \"{case}\" the value at {at} is {got_at} and "
+              "should be {want_at}: a small number was added to the count, and the mean is a little too small for it. "
+              "`clamp(min=1)` only changes a count of 0.", MASKS) for eps in (1e-5, 1e-6)),
     Mistake("count-along-the-wrong-axis", lambda x, mask: real_sum(x, mask) / mask.sum(1).clamp(min=1), "In the case "
             "\"{case}\" row {row} came out as {got_row} and should be {want_row}: counts of shape (b,) line up with "
             "the features, those of shape (b, 1) with the examples.", MASKS),

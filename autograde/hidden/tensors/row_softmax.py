@@ -69,6 +69,16 @@ def unshifted_with_eps(x: Tensor) -> Tensor:
     return x.exp() / (x.exp().sum(-1, keepdim=True) + 1e-9)
 
 
+def divided_with_eps(eps: float) -> Callable[[Tensor], Tensor]:
+    """Return a softmax whose sums have a small number added to them."""
+
+    def program(x: Tensor) -> Tensor:
+        weights = (x - x.amax(-1, keepdim=True)).exp()
+        return weights / (weights.sum(-1, keepdim=True) + eps)
+
+    return program
+
+
 def global_maximum_with_eps(x: Tensor) -> Tensor:
     return unshifted_with_eps(x - x.max())
 
@@ -148,6 +158,9 @@ MISTAKES = [
     Mistake("only-for-matrices", row_after_row_of_a_matrix, "In the case \"{case}\" row {row} sums to {row_sum} and "
             "not to 1: what lies along the first dimension was taken for the rows, which is so only where x has two "
             "dimensions.", REDUCE),
+    *(Mistake("eps-in-the-sum", divided_with_eps(eps), "In the case \"{case}\" the value at {at} is {got_at} and "
+              "should be {want_at}: a small number was added to the sum, which is at least 1 and needs none.", REDUCE)
+      for eps in (1e-5, 1e-6, 1e-7, 1e-8)),
     *with_floats(row_softmax),
     widening(row_softmax),
 ]  # fmt: skip

@@ -142,6 +142,7 @@ MISTAKES = [
           lambda says: ValueError("bad " + says.split()[0]),
           lambda says: ValueError("bad " + says.split()[2].strip(",")),
           lambda says: ValueError(says.split(",")[0]),
+          lambda says: ValueError(says.split()[0] + ":" + says.split(",")[1]),
       )),
     Mistake("message-says-too-little", sliding(right_count, both_named), SAYS_LITTLE, BY_HAND),
     Mistake("made-on-cpu", with_numpy(sliding_windows), NUMPY_ONLY, ERRORS),

@@ -95,6 +95,13 @@ def losses_unscaled(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any
     return losses
 
 
+def sums_undivided(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
+    optimizer.zero_grad()
+    losses = gradients(model, micro_batches, loss_fn, lambda rows, total: rows)
+    optimizer.step()
+    return mean(losses, micro_batches)
+
+
 def unscaled_returning_the_sum(model: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> float:
     return sum(losses_unscaled(model, micro_batches, loss_fn, optimizer))
 
@@ -188,6 +195,8 @@ MISTAKES = [
     Mistake("no-scaling", unscaled_returning_the_sum, UNSCALED, ACCUMULATE),
     Mistake("no-scaling", unscaled_returning_the_mean_of_losses, UNSCALED, ACCUMULATE),
     Mistake("no-scaling", unscaled, UNSCALED, ACCUMULATE),
+    Mistake("gradient-of-the-sum", sums_undivided, VALUE + "each loss was multiplied by the number of its rows before "
+            "`backward`, and nothing divided the gradient by the number of all rows.", ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: rows / total, plain=False), STEPS,
             ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: 1, plain=True), STEPS, ACCUMULATE),

@@ -106,6 +106,11 @@ class ZeroForNone(AdamW):
         return torch.zeros_like(p) if p.grad is None else p.grad
 
 
+class BetasSwapped(AdamW):
+    def update(self, p: Any, group: dict[str, Any]) -> None:
+        super().update(p, group | {"betas": group["betas"][::-1]})
+
+
 class OverwritesGradients(AdamW):
     def update(self, p: Any, group: dict[str, Any]) -> None:
         super().update(p, group)
@@ -196,6 +201,14 @@ MISTAKES = [
     Mistake("eps-before-correction",
             override(AdamW, below=lambda self, square, c2, eps: (square.sqrt() + eps) / c2**0.5), VALUE + "eps "
             "was added before the second average was corrected, and so was corrected along with it.",
+            OPTIMIZERS),
+    Mistake("steps-not-counted", override(AdamW, steps=lambda self, state: 1), VALUE + "the correction stayed that of "
+            "the first step: t counts the steps, and was not kept or not increased.", OPTIMIZERS),
+    Mistake("betas-swapped", BetasSwapped, VALUE + "the two betas have changed places: the first belongs to the "
+            "average of the gradient, the second to that of its square.", OPTIMIZERS),
+    Mistake("corrected-after-the-root",
+            override(AdamW, below=lambda self, square, c2, eps: square.sqrt() / c2 + eps), VALUE + "the root was taken "
+            "first and then divided by 1 - beta2**t; it is the average square that is corrected, under the root.",
             OPTIMIZERS),
     Mistake("square-not-rooted", override(AdamW, below=lambda self, square, c2, eps: square / c2 + eps), VALUE + "the "
             "step is divided by the average square itself; its root is wanted.", OPTIMIZERS),

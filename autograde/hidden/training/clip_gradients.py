@@ -134,6 +134,8 @@ MISTAKES = [
             "view may hold on to them, so they are scaled in place.", CLIPPING),
     Mistake("adds-norms", with_norm(lambda grads: sum(g.norm().item() for g in grads)), VALUE + "the norms of the "
             "tensors were added up; their squares add up, and the root of that is the norm of all.", CLIPPING),
+    Mistake("largest-entry-for-norm", with_norm(lambda grads: max(g.abs().max().item() for g in grads)), VALUE + "that "
+            "is the size of the largest entry; the norm is the root of all squares, added up.", CLIPPING),
     Mistake("squared-not-rooted", with_norm(lambda grads: sum(g.norm().item() ** 2 for g in grads)), VALUE + "that is "
             "the square of the norm.", CLIPPING),
     Mistake("largest-norm-only", with_norm(lambda grads: max(g.norm().item() for g in grads)), VALUE + "only the "

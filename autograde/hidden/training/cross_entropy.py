@@ -113,6 +113,12 @@ MISTAKES = [
             "of 1, not the examples of one class.", LOSSES),
     Mistake("softmax-over-the-batch", all_over_the_batch, VALUE + "`logsumexp` went over the examples; it belongs to "
             "the classes of one example.", LOSSES),
+    Mistake("global-maximum", lambda logits, labels: naive_logsumexp(logits - logits.max(), labels), "In the case "
+            "\"{case}\" the {what} came out as {got} where {want} is wanted: the largest of all logits was taken away, "
+            "so in a row far below it every exponential is 0. Each row has a largest one of its own.", LOSSES),
+    Mistake("shifted-by-columns", lambda logits, labels: cross_entropy(logits - logits.amax(0, keepdim=True), labels),
+            VALUE + "what is taken from the logits has to be the same for all classes of an example, and the largest "
+            "of each class is not.", LOSSES),
     Mistake("logits-taken-as-logarithms", lambda logits, labels: at_labels(logits, labels).mean(), VALUE + "the logits "
             "were looked up as they are. They become logarithms of probabilities only when the logsumexp of their row "
             "is taken away.", LOSSES),

@@ -57,6 +57,13 @@ class EarlyStopping:
         model.load_state_dict(self.weights, strict=False)
 
 
+class SmallGainsMoveTheBest(EarlyStopping):
+    def update(self, metric: float, model: nn.Module) -> bool:
+        stops = super().update(metric, model)
+        self.best = min(self.best, metric)
+        return stops
+
+
 class Patience(EarlyStopping):
     more = 1
 
@@ -150,6 +157,9 @@ MISTAKES = [
               "brings an improvement.", STOPPING) for program in (StartsAnew, StopsAtOneNumber)),
     Mistake("min-delta-ignored", override(EarlyStopping, better=lambda self, metric: metric < self.best), STOPS + "a "
             "gain smaller than min_delta = {min_delta} is not an improvement.", STOPPING),
+    Mistake("small-gains-move-the-best", SmallGainsMoveTheBest, 'In the case "{case}" `{what}` came out as {got} where '
+            "{want} is wanted: `best` took in a gain smaller than min_delta, so many small gains never add up to an "
+            "improvement.", STOPPING),
     Mistake("equal-counts-as-better",
             override(EarlyStopping, better=lambda self, metric: metric <= self.best - self.min_delta), STOPS + "a "
             "metric that stays the same is not an improvement.", STOPPING),

@@ -119,6 +119,10 @@ class Fit:
         return history
 
 
+def listing_other_rates(_self: Fit, history: dict[str, list[float]]) -> Any:
+    return history | {"lr": [rate / (1 + epoch) for epoch, rate in enumerate(history["lr"])]}
+
+
 class TwoPasses(Fit):
     def epoch(self, model: Any, loader: Any, optimizer: Any, schedule: Any, device: Any) -> float:
         super().epoch(model, loader, optimizer, schedule, device)
@@ -214,6 +218,10 @@ MISTAKES = [
             "and even learns from them.", CAPSTONE),
     Mistake("constant-lr", fitting(step=lambda self, optimizer, schedule: optimizer.step()), "The {what} is {got} over "
             "the epochs and should be {want}: no schedule moved it, or it was never stepped.", CAPSTONE),
+    Mistake("constant-lr",
+            fitting(step=lambda self, optimizer, schedule: optimizer.step(), returned=listing_other_rates),
+            "The {what} is {got} over the epochs and should be {want}: the rates were computed and listed, and never "
+            "put into the optimizer.", CAPSTONE),
     Mistake("ignores-lr", fitting(optimizer=lambda self, model, lr: torch.optim.AdamW(model.parameters(), 0.01)), "In "
             "the case \"{case}\" the rates listed are {got}, and should be {want}: they are computed from the `lr` "
             "that the caller gives.", CAPSTONE),

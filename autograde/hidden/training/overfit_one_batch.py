@@ -92,6 +92,12 @@ def one_step_more(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: i
     return overfit(model, batch, loss_fn, optimizer, steps + 1)
 
 
+def first_loss_twice(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
+    with torch.no_grad():
+        before = loss_fn(model.train()(batch[0]), batch[1]).item()
+    return [before, *overfit(model, batch, loss_fn, optimizer, steps)]
+
+
 def stops_when_small(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) -> list[float]:
     history: list[float] = []
     while len(history) < steps and not (history and history[-1] < 1e-3):
@@ -123,6 +129,10 @@ MISTAKES = [
     Mistake("returns-tensors", lambda *given: torch.tensor(numbers_at_the_end(*given)), "The history came out as {got} "
             "where {want} is wanted: a list of Python floats.", ONE_BATCH),
     Mistake("one-step-more", one_step_more, VALUE + "the loop ran once too often.", ONE_BATCH),
+    Mistake("first-loss-twice", first_loss_twice, VALUE + "the loss of the untouched model comes twice, once from "
+            "before the loop and once from its first step.", ONE_BATCH),
+    Mistake("trains-in-eval-mode", lambda model, *given: overfit(model.eval(), *given), VALUE + "the model was put "
+            "into evaluation mode, where dropout and batch norm do not behave as in training.", ONE_BATCH),
     Mistake("never-differentiates", never_differentiated, VALUE + "the loss stays where it is. Either no gradient was "
             "computed, or it was cleared before the step, or it went to a copy of the model.", ONE_BATCH),
     Mistake("never-steps", never_stepped, VALUE + "the optimizer never made a step, so the loss stays where it is.",

@@ -111,4 +111,6 @@ def equal_nested(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(equal_nested(one[key], other[key]) for key in one)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(equal_nested, one, other))
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other))
     return bool(one == other)

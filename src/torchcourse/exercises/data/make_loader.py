@@ -59,7 +59,7 @@ def probe(
         loader.pin_memory = False  # what it says has been seen; pinning without CUDA only warns
         return {"pins": pins, "epochs": drain(loader, epochs), "visits": dataset.visits}
 
-    first = run(2 if num_workers else 1, 1, seed)
+    first = run(EPOCHS if train else 1 + bool(num_workers), 1, seed)
     if isinstance(first, bool):
         return {"pins": first}
     if isinstance(first, str):
@@ -105,6 +105,7 @@ def derive(case: Case, seen: Observations) -> Observations:
         "order in a second run": "the same" if order == again else "another",
     }
     if "other" in seen and inputs["train"]:
+        found["order of epoch 2"] = "the same" if order == _column(seen["epochs"][1], 0) else "another"
         found["order with another seed"] = "the same" if order == _column(seen["other"], 0) else "another"
     if not inputs["num_workers"]:
         return found

@@ -85,9 +85,10 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
         "new": same.message if isinstance(same, Raised) else "none",
         "its_device": seen.get("device"),
     }
-    for name, value in seen.items():
-        if name.endswith("sqrt(2 / fan_in)") and name in wanted:
-            fields |= {"layer": name.split(":")[0], "ratio": value}
+    spreads = [n for n in seen if n.endswith("sqrt(2 / fan_in)") and n in wanted]
+    if spreads:
+        furthest = max(spreads, key=lambda n: abs(seen[n] - wanted[n]))
+        fields |= {"layer": furthest.split(":")[0], "ratio": seen[furthest]}
     kept_old = [n for n, v in seen.items() if v == f"all {LEFT_OVER:g}" != wanted.get(n)]
     fields["second"] = seen.get("numbers of a second call")
     changed = [n for n, v in wanted.items() if v == f"all {LEFT_OVER:g}" != seen.get(n)]

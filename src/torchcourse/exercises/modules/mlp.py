@@ -119,6 +119,7 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes_mlp(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"hidden": inputs["sizes"][1], "p": inputs["dropout"] or 0.0}
+    fields |= {"outcome": seen["outcome"]} if "outcome" in seen else {}
     if "parameters" in seen and "parameters" in wanted:
         fields |= {"count": len(seen["parameters"]), "want_count": len(wanted["parameters"])}
     result = seen.get("fresh, in eval")

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
-from torchcourse.model.observations import Observations
-from torchcourse.probes.modules import build, called, ends_when_unusable, gradients, in_any_mode, quoting
+from torchcourse.model.observations import Observations, Raised
+from torchcourse.probes.modules import attempted, build, called, ends_when_unusable, gradients, in_any_mode, quoting
 from torchcourse.probes.observe import kept, kind, look
 
 STATISTICS = ("mean", "std")
@@ -21,12 +21,12 @@ def probe(answer: Watched, data: Tensor, x: Tensor) -> Observations:
     """Observe a fitted module, what is registered, and whether it can be saved, loaded and moved."""
     home = data.device
     module = build(answer, home, data.shape[1])
-    seen: Observations = {"before fit": called(answer, module, x.clone())}
+    seen: Observations = {"result before fit": called(answer, module, x.clone())}
     before = data.clone()
     with answer.watched():
         returned = module.fit(data)
     output = called(answer, module, x.requires_grad_())
-    seen |= {"mean": getattr(module, "mean", None), "std": getattr(module, "std", None), **look(output, x)}
+    seen |= {**{name: narrow(getattr(module, name, None)) for name in STATISTICS}, **look(output, x)}
     seen |= {**gradients(output, x=x), **in_any_mode(module, lambda: called(answer, module, x), output)}
     seen |= {
         "fit returned": "the module" if returned is module else kind(returned),
@@ -36,17 +36,24 @@ def probe(answer: Watched, data: Tensor, x: Tensor) -> Observations:
         **kept(data=(data, before)),
     }
     other = build(answer, home, data.shape[1])
-    keys = other.load_state_dict(module.state_dict(), strict=False)
-    seen["a fresh one, after loading"] = called(answer, other, x.detach())
+    keys = attempted(lambda: other.load_state_dict(module.state_dict(), strict=False))
+    if isinstance(keys, Raised):
+        return {**seen, "loading into a fresh one": keys}
+    seen["result of a fresh one after loading"] = called(answer, other, x.detach())
     seen["keys that found no place"] = sorted(keys.unexpected_keys)
     twice = build(answer, home, data.shape[1])
     with answer.watched():
         for table in (2 * data + 1, data):
             twice.fit(table)
-    seen["mean after a second fit"] = getattr(twice, "mean", None)
+    seen["mean after a second fit"] = narrow(getattr(twice, "mean", None))
     moved = module.to(torch.float64)
     seen["dtype of mean after .to(torch.float64)"] = getattr(getattr(moved, "mean", None), "dtype", None)
     return {**seen, "moved to the CPU": elsewhere(answer, module, x)}
+
+
+def narrow(statistic: Any) -> Any:
+    """Return a statistic in float32 if it was gathered in float64, as it may be."""
+    return statistic.float() if isinstance(statistic, Tensor) and statistic.dtype == torch.float64 else statistic
 
 
 def elsewhere(answer: Watched, module: nn.Module, x: Tensor) -> Any:

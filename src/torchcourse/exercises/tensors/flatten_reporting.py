@@ -38,6 +38,7 @@ def cases(draw: Draw) -> list[Case]:
         case("some whole rows", t=draw.normal(n, d)[1:]),
         case("a matrix that requires grad", t=draw.normal(n, d).requires_grad_()),
         case("one number, expanded", t=draw.normal(1).expand(d)),
+        case("one number", t=draw.normal()),
         case("no elements", t=torch.empty(0, d)),
         case("three dimensions, the last two swapped", t=draw.normal(2, n, d).transpose(1, 2)),
     ]

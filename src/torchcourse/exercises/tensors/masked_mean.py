@@ -46,7 +46,7 @@ def cases(draw: Draw) -> list[Case]:
     return [
         case("some steps are padding", x=draw.normal(b, t, d), mask=mask),
         case("as many examples as features", x=draw.normal(d, t, d), mask=steps(*[t, 1, t - 1, 2][:d])),
-        case("all steps are real", x=draw.normal(b, t, d), mask=torch.ones(b, t, dtype=torch.bool)),
+        case("all steps are real", x=draw.normal(b, t, d).relu(), mask=torch.ones(b, t, dtype=torch.bool)),
         case("a row without any real step", x=draw.normal(2, t, d), mask=steps(0, 2)),
         case("NaN in the padding", x=x.masked_fill(~steps(2, 3)[..., None], torch.nan), mask=steps(2, 3)),
         case("inf in the padding", x=x.masked_fill(~steps(3, 1)[..., None], torch.inf), mask=steps(3, 1)),

@@ -32,7 +32,7 @@ def cases(draw: Draw) -> list[Case]:
     waves = torch.complex(draw.normal(n), draw.normal(n))
     return [
         case("float32", **common, t=draw.normal(n, 2)),
-        case("a tensor that requires grad", **common, t=draw.normal(n, 2).requires_grad_()),
+        case("float16, requires grad", **common, t=draw.normal(n, 2, dtype=torch.float16).requires_grad_()),
         case("bfloat16", **common, t=draw.normal(n, dtype=torch.bfloat16)),
         case("bool", **common, t=draw.flags(n)),
         case("int16, transposed", **common, t=draw.integers(-9, 9, n, 2, dtype=torch.int16).t()),

@@ -17,12 +17,20 @@ from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, f
 LOSSES = {"cross entropy": F.cross_entropy, "margin": F.multi_margin_loss}
 
 
+class Notes(list[Any]):
+    """The notes of a model, which a deep copy of it shares."""
+
+    def __deepcopy__(self, _memo: object) -> Notes:
+        return self
+
+
 def probe(
     answer: Watched, weights: dict[str, Tensor], x: Tensor, y: Tensor, batch: int, starts: str,
     drop_last: bool = False, loss: str = "cross entropy",
 ) -> dict[str, Any]:  # fmt: skip
     """Observe both numbers, and in which mode, and with how many graphs, the model ran."""
     inner = RecordingModel(weights)
+    inner.ran = Notes()
     model = nn.Sequential(inner).train(starts == "training")  # as in most models, the layers are in other modules
     before = flat(model.parameters())
     loader = DataLoader(TensorDataset(x.cpu(), y.cpu()), batch_size=batch, drop_last=drop_last)

@@ -76,7 +76,7 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     def first(returned: list[Any]) -> object:
-        return f"at update {returned.index(True) + 1}" if True in returned else "never"
+        return f"at update {returned.index(True) + 1}" if True in returned else "at no update"
 
     return {
         "metrics": ", ".join(f"{m:.3g}" for m in inputs["metrics"].tolist()),

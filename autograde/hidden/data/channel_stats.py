@@ -99,10 +99,15 @@ def first_batch_only(batches: Any) -> Any:
 # Mistakes in one batch
 
 
-@in_their_dtype
-def sample_variance(batches: Any) -> Any:
-    joined = torch.cat(images(batches))
-    return joined.mean(PIXELS), joined.std(PIXELS)
+def with_std(std: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
+    """Return an answer that takes this std of all images, shape (n, c, h, w)."""
+
+    @in_their_dtype
+    def answer(batches: Any) -> Any:
+        joined = torch.cat(images(batches))
+        return joined.mean(PIXELS), std(joined)
+
+    return answer
 
 
 def over_dimensions(*dims: int) -> Callable[[Any], Any]:
@@ -114,12 +119,6 @@ def over_dimensions(*dims: int) -> Callable[[Any], Any]:
         return joined.mean(dims), joined.std(dims, correction=0)
 
     return answer
-
-
-@in_their_dtype
-def variance_not_rooted(batches: Any) -> Any:
-    joined = torch.cat(images(batches))
-    return joined.mean(PIXELS), joined.var(PIXELS, correction=0)
 
 
 def returns_float64(batches: Any) -> Any:
@@ -147,8 +146,8 @@ STD = 'In the case "{case}" the std is {std} and should be {wanted_std}: '
 MISTAKES = [
     Mistake("averages-batch-statistics", averages_the_stds, AVERAGED + "the batches' own statistics were averaged, so "
             "a small batch counts as much as a large one, and their difference in mean is lost.", NORMAL),
-    Mistake("sample-variance", sample_variance, STD + "the variance was divided by n - 1, the population's is divided "
-            "by n.", NORMAL),
+    Mistake("sample-variance", with_std(lambda x: x.std(PIXELS)), STD + "the variance was divided by n - 1, the "
+            "population's is divided by n.", NORMAL),
     Mistake("catastrophic-cancellation", sums_squares_in_float32, STD + "E[x²] - E[x]² in float32 subtracts two "
             "numbers near 10⁸, of which only 7 digits are known.", NORMAL),
     one("averages-batch-statistics", averages_by_size, NO_AVERAGE, NORMAL),
@@ -163,7 +162,12 @@ MISTAKES = [
     Mistake("reduces-the-batch-only", over_dimensions(0), SHAPE + "height and width are to be reduced too.", NORMAL),
     Mistake("keeps-the-batch", over_dimensions(2, 3), SHAPE + "the images of all batches make one number for each "
             "channel.", NORMAL),
-    Mistake("variance-not-rooted", variance_not_rooted, STD + "the root of the variance is missing.", NORMAL),
+    Mistake("variance-not-rooted", with_std(lambda x: x.var(PIXELS, correction=0)), STD + "the root of the variance is "
+            "missing.", NORMAL),
+    Mistake("averages-image-statistics", with_std(lambda x: x.std((2, 3), correction=0).mean(0)), STD + "each image's "
+            "own std was taken, and these were averaged; how the images differ in brightness is lost.", NORMAL),
+    Mistake("averages-image-statistics", with_std(lambda x: x.mean((2, 3)).std(0, correction=0)), STD + "each image "
+            "was averaged first; how the pixels of an image differ is lost.", NORMAL),
     Mistake("returns-float64", returns_float64, "`{what}` is {got_dtype} where {want_dtype} is wanted: compute in "
             "float64, and return what the images are.", NORMAL),
     Mistake("returns-float32", returns_float32, "`{what}` is {got_dtype} where {want_dtype} is wanted: the images may "

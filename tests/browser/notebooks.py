@@ -65,7 +65,10 @@ def card(cell: Locator) -> Locator:
 
 
 def run(page: Page, cell: Locator) -> None:
-    """Run a cell. JupyterLab may still be settling when the first key comes, and lose it."""
+    """Run a cell. JupyterLab may still be settling when the first key comes, and lose it.
+
+    On a busy machine it may connect to a session twice, end one of them and say so in a dialog.
+    """
     prompt = cell.locator(".jp-InputPrompt")
     for _ in range(4):
         cell.scroll_into_view_if_needed()
@@ -74,6 +77,8 @@ def run(page: Page, cell: Locator) -> None:
         with contextlib.suppress(AssertionError):
             expect(prompt).not_to_have_text("[ ]:", timeout=6000)
             break
+        if page.locator(".jp-Dialog", has_text="Kernel Terminating").count():
+            page.keyboard.press("Enter")
     expect(prompt).to_have_text(re.compile(r"\[\d+\]:"))
 
 

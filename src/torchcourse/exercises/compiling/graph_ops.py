@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torch import Tensor
 
 from torchcourse.checking.probe import Watched
@@ -10,6 +12,9 @@ from torchcourse.model.observations import Observations
 from torchcourse.probes.compilers import COMPILER, fresh_dynamo, function_of
 from torchcourse.probes.observe import kind
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+"""Where an object lies, which its text may say: somewhere else in each process."""
+
 
 def probe(answer: Watched, function: str | list[str], args: list[Tensor]) -> Observations:
     """Ask for the operators that a function runs."""
@@ -17,7 +22,7 @@ def probe(answer: Watched, function: str | list[str], args: list[Tensor]) -> Obs
         found = answer.answer(function_of(function), *args)
     if not isinstance(found, list):
         return {"returned": kind(found)}
-    return {"operators": [name if isinstance(name, str) else kind(name) for name in found]}
+    return {"operators": [ADDRESS.sub("", name) if isinstance(name, str) else kind(name) for name in found]}
 
 
 def cases(draw: Draw) -> list[Case]:

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 from unittest.mock import ANY
 
 import psutil
@@ -195,6 +196,17 @@ def test_a_stub_in_a_rank_counts_as_not_attempted() -> None:
 
     with pytest.raises(Unattempted, match="global_mean"):
         run_ranks(stub)
+
+
+def test_ranks_that_take_long_to_find_each_other_do_not_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = processes._join_process_group
+
+    def slowly(*arguments: Any) -> Any:
+        time.sleep(2 * processes.QUIET)
+        return join(*arguments)
+
+    monkeypatch.setattr(processes, "_join_process_group", slowly)
+    assert [outcome.value for outcome in processes.fork_ranks(dist.get_rank, 2)] == [0, 1]
 
 
 class Imported:

@@ -53,8 +53,7 @@ __all__ = [
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
 QUIET = 0.5
 """Seconds without a wake-up of a main thread or a runnable thread, after which the remaining ranks count as hanging."""
-MIN_IDLE = 10
-"""A hang also takes this many samples within `QUIET` in which every thread was asleep."""
+MIN_IDLE = 10  # samples within `QUIET` in which every thread was asleep: a hang takes these, too
 POLLING = "(gloo_tcp_loop"
 """The name of gloo's transport thread, which polls even when there are no messages."""
 GPU_BACKEND = "cpu:gloo,cuda:nccl"
@@ -68,8 +67,7 @@ MAX_WALL_FACTOR = 4.0
 """How many times `MAX_CPU_SECONDS` the ranks may take in wall time on a busy machine."""
 SEED = 20_261_123
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-LENGTH = 8  # bytes that say how long a report is
-MAX_REPORT = 64 << 20
+LENGTH, MAX_REPORT = 8, 64 << 20  # bytes that say how long a report is, and how many it may have
 
 
 @dataclass(frozen=True)
@@ -131,7 +129,7 @@ class _Rank:
     def __init__(
         self, function: Callable[[], Any], number: int, world_size: int, scratch: Path, listener: socket.socket
     ) -> None:
-        self.trace = scratch / f"trace{number}"
+        self.trace, self.joined = scratch / f"trace{number}", scratch / f"joined{number}"
         self.report, self.is_over, self.is_slow = bytearray(), False, False
         self.pipe, theirs = os.pipe()
         parent = os.getpid()
@@ -142,7 +140,7 @@ class _Rank:
             try:
                 die_with(parent)
                 os.close(self.pipe)
-                _run_rank(function, number, world_size, listener, theirs, self.trace)
+                _run_rank(function, number, world_size, listener, theirs, scratch)
             finally:
                 os._exit(0)
         os.close(theirs)
@@ -230,7 +228,8 @@ def _wait_for(ranks: list[_Rank]) -> None:
                 rank.read()
         now, doing = time.monotonic(), {activity(rank.pid) for rank in left}
         switches = [_voluntary_switches(rank.pid) for rank in left]
-        if ready or "work" in doing or switches != before:
+        joined = all(rank.joined.exists() for rank in ranks)  # joining is not the answer's doing, and may take its time
+        if ready or "work" in doing or switches != before or not joined:
             quiet_since, idle, before = now, 0, switches
         idle += doing == {"nothing"}
         spent = max(_cpu_seconds(rank.pid, now - begun) for rank in left)
@@ -333,14 +332,15 @@ def die_with(parent: int) -> None:
 
 
 def _run_rank(
-    function: Callable[[], Any], number: int, world_size: int, listener: socket.socket, pipe: int, trace: Path
+    function: Callable[[], Any], number: int, world_size: int, listener: socket.socket, pipe: int, scratch: Path
 ) -> None:
     """Join the process group, run the function, report, and wait to be killed."""
     printed = io.StringIO()
-    _prepare(trace)
+    _prepare(scratch / f"trace{number}")
     report: dict[str, Any]
     try:
         _store = _join_process_group(number, world_size, listener)  # of rank 0: it serves as long as this is kept
+        (scratch / f"joined{number}").touch()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             report = Outcome(RETURNED, plain(function())).as_dict()
     except Unattempted as stub:

@@ -131,8 +131,7 @@ class _Rank:
     ) -> None:
         self.trace, self.joined = scratch / f"trace{number}", scratch / f"joined{number}"
         self.report, self.is_over, self.is_slow = bytearray(), False, False
-        self.pipe, theirs = os.pipe()
-        parent = os.getpid()
+        (self.pipe, theirs), parent = os.pipe(), os.getpid()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, which this process does not have
             self.pid = os.fork()
@@ -387,6 +386,7 @@ def _join_process_group(number: int, world_size: int, listener: socket.socket) -
     the grader's sandbox has none.
     """
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
+    os.environ["RES_OPTIONS"] = "attempts:0"  # torch asks for the name of 127.0.0.1; name servers may take seconds
     os.environ |= {"RANK": str(number), "LOCAL_RANK": str(number)}
     os.environ |= {"WORLD_SIZE": str(world_size), "LOCAL_WORLD_SIZE": str(world_size)}
     host, port = listener.getsockname()

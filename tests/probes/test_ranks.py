@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
@@ -17,6 +20,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.support.alone import environment
 from tests.support.waiting import eventually
 from torchcourse.checking.check import report_on
 from torchcourse.checking.probe import Watched
@@ -207,6 +211,34 @@ def test_ranks_that_take_long_to_find_each_other_do_not_hang(monkeypatch: pytest
 
     monkeypatch.setattr(processes, "_join_process_group", slowly)
     assert [outcome.value for outcome in processes.fork_ranks(dist.get_rank, 2)] == [0, 1]
+
+
+SILENT = """
+import socket
+import torch.distributed as dist
+from torchcourse.ranks.processes import fork_ranks
+with socket.socket(type=socket.SOCK_DGRAM) as server:
+    server.bind(("127.0.0.1", 53))
+    server.setblocking(False)
+    print([outcome.value for outcome in fork_ranks(dist.get_rank, 2)])
+    try:
+        print("asked:", server.recv(512))
+    except BlockingIOError:
+        print("not asked")
+"""
+
+
+@pytest.mark.sandbox
+def test_ranks_ask_no_name_server(tmp_path: Path) -> None:
+    """One that does not answer takes five seconds, and a laptop without a network has such."""
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
+    binds = ["--ro-bind", tmp_path / "resolv.conf", os.path.realpath("/etc/resolv.conf")]
+    binds += ["--ro-bind", tmp_path / "hosts", "/etc/hosts"]
+    command = ["bwrap", "--unshare-net", "--dev-bind", "/", "/", *binds, sys.executable, "-c", SILENT]
+    env = environment(TORCHCOURSE_SIMULATED="off")
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.stdout.splitlines() == ["[0, 1]", "not asked"], done.stdout + done.stderr
 
 
 class Imported:

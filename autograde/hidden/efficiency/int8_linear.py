@@ -116,13 +116,18 @@ class Trained(Right):
         self.scale = nn.Parameter(scale, requires_grad=False)
 
 
-class TrainedWithFlatScale(Right):
+class FlatScale(Right):
+    """Keeps one scale for each output, in one dimension."""
+
     def keep(self, q: Tensor, scale: Tensor) -> None:
-        self.q = nn.Parameter(q, requires_grad=False)
-        self.scale = nn.Parameter(scale.flatten(), requires_grad=False)
+        super().keep(q, scale.flatten())
 
     def forward(self, x: Tensor) -> Tensor:
         return F.linear(x, self.q.float() * self.scale[:, None], self.bias)
+
+
+class TrainedWithFlatScale(FlatScale, Trained):
+    pass
 
 
 class TrainedLevels(Right):
@@ -137,12 +142,8 @@ class TrainedScale(Right):
         self.scale = nn.Parameter(scale)
 
 
-class TrainedFlatScale(TrainedScale):
-    def keep(self, q: Tensor, scale: Tensor) -> None:
-        super().keep(q, scale.flatten())
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.q.float() * self.scale[:, None], self.bias)
+class TrainedFlatScale(FlatScale, TrainedScale):
+    pass
 
 
 class PerInput(Right):

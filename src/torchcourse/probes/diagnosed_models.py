@@ -13,6 +13,7 @@ from torch.nn.modules import module as global_hooks
 
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import same
+from torchcourse.probes.trainable_models import SharedNotes
 
 __all__ = [
     "Classifier",
@@ -28,30 +29,24 @@ __all__ = [
 ]
 
 
-class Runs:
-    """How a model ran: a note for each forward; copies of a model share it."""
-
-    def __init__(self) -> None:
-        self.notes: list[tuple[str, bool]] = []
-
-    def __deepcopy__(self, _memo: object) -> Runs:
-        return self
+class Runs(SharedNotes):
+    """How a model ran: for each forward the modes of its submodules, and whether a graph was built."""
 
     def add(self, model: nn.Module) -> None:
         """Note the modes of all submodules, and whether a graph is built."""
         modes = sorted({"training" if module.training else "evaluation" for module in model.modules()})
-        self.notes.append((" and ".join(modes), torch.is_grad_enabled()))
+        self.append((" and ".join(modes), torch.is_grad_enabled()))
 
     @property
     def modes(self) -> str:
         """The modes in words, the same for any number of runs."""
-        found = sorted({mode for mode, _ in self.notes})
+        found = sorted({mode for mode, _ in self})
         return "; ".join(f"{mode} mode" for mode in found) or "not at all"
 
     @property
     def graphs(self) -> str:
         """Whether runs built graphs."""
-        return "built" if any(graph for _, graph in self.notes) else "not built"
+        return "built" if any(graph for _, graph in self) else "not built"
 
 
 class Halving(nn.Module):

@@ -15,8 +15,9 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "BESIDE", "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "batches", "counted", "drawn_weights", "flat",
-    "held_beside", "learning", "mode", "number", "number_or_kind", "quotes_modes", "with_detail",
+    "BESIDE", "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "SharedNotes", "batches", "counted",
+    "drawn_weights", "flat", "held_beside", "learning", "mode", "number", "number_or_kind", "quotes_modes",
+    "with_detail",
 ]  # fmt: skip
 
 
@@ -26,6 +27,13 @@ def drawn_weights(draw: Draw, inputs: int, hidden: int, outputs: int, dtype: tor
         "w1": 0.7 * draw.normal(hidden, inputs, dtype=dtype), "b1": 0.3 * draw.normal(hidden, dtype=dtype),
         "w2": 0.7 * draw.normal(outputs, hidden, dtype=dtype), "b2": 0.3 * draw.normal(outputs, dtype=dtype),
     }  # fmt: skip
+
+
+class SharedNotes(list[Any]):
+    """Notes of a model, which its deep copies share."""
+
+    def __deepcopy__(self, _memo: object) -> SharedNotes:
+        return self
 
 
 class RecordingModel(nn.Module):

@@ -35,6 +35,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torchcourse.model import codec, own_code
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Raised, plain, raised
+from torchcourse.ranks.activity import activity, cpu_seconds, seconds_asleep, voluntary_switches
 
 __all__ = [
     "DIED",
@@ -43,7 +44,6 @@ __all__ = [
     "RAISED",
     "RETURNED",
     "Outcome",
-    "activity",
     "adopt_orphans",
     "die_with",
     "fork_ranks",
@@ -53,9 +53,8 @@ __all__ = [
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
 QUIET = 0.5
 """Seconds without a wake-up of a main thread or a runnable thread, after which the remaining ranks count as hanging."""
-MIN_IDLE = 10  # samples within `QUIET` in which every thread was asleep: a hang takes these, too
-POLLING = "(gloo_tcp_loop"
-"""The name of gloo's transport thread, which polls even when there are no messages."""
+MIN_IDLE = 10
+"""Samples within `QUIET` in which every thread was asleep: a hang takes these as well as the time."""
 GPU_BACKEND = "cpu:gloo,cuda:nccl"
 TORCH = str(own_code.TORCH)
 WRAPPERS = ("wrapper", "_fn", "inner")
@@ -67,7 +66,8 @@ MAX_WALL_FACTOR = 4.0
 """How many times `MAX_CPU_SECONDS` the ranks may take in wall time on a busy machine."""
 SEED = 20_261_123
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-LENGTH, MAX_REPORT = 8, 64 << 20  # bytes that say how long a report is, and how many it may have
+LENGTH = 8  # bytes that say how long a report is
+MAX_REPORT = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,13 @@ class _Rank:
     def __init__(
         self, function: Callable[[], Any], number: int, world_size: int, scratch: Path, listener: socket.socket
     ) -> None:
-        self.trace, self.joined = scratch / f"trace{number}", scratch / f"joined{number}"
-        self.report, self.is_over, self.is_slow = bytearray(), False, False
-        (self.pipe, theirs), parent = os.pipe(), os.getpid()
+        self.trace = scratch / f"trace{number}"
+        self.joined = scratch / f"joined{number}"
+        self.report = bytearray()
+        self.is_over = False
+        self.is_slow = False
+        self.pipe, theirs = os.pipe()
+        parent = os.getpid()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of other threads, which this process does not have
             self.pid = os.fork()
@@ -226,64 +230,19 @@ def _wait_for(ranks: list[_Rank]) -> None:
             if rank.pipe in ready:
                 rank.read()
         now, doing = time.monotonic(), {activity(rank.pid) for rank in left}
-        switches = [_voluntary_switches(rank.pid) for rank in left]
+        switches = [voluntary_switches(rank.pid) for rank in left]
         joined = all(rank.joined.exists() for rank in ranks)  # joining is not the answer's doing, and may take its time
         if ready or "work" in doing or switches != before or not joined:
             quiet_since, idle, before = now, 0, switches
         idle += doing == {"nothing"}
-        spent = max(_cpu_seconds(rank.pid, now - begun) for rank in left)
+        spent = max(cpu_seconds(rank.pid, now - begun) for rank in left)
         if now - quiet_since > QUIET and idle >= MIN_IDLE:
             break
-        asleep = min(_seconds_asleep(rank.pid, now - begun) for rank in left)
+        asleep = min(seconds_asleep(rank.pid, now - begun) for rank in left)
         if spent > MAX_CPU_SECONDS or asleep > MAX_SLEEP_SECONDS or now - begun > MAX_WALL_FACTOR * MAX_CPU_SECONDS:
             for rank in left:
                 rank.is_slow = True
             break
-
-
-def activity(pid: int) -> str:
-    """Return what a process does: "work" if a thread runs or waits for a processor or a disk, or if that is unknown;
-    "poll" if only gloo's polling thread does; else "nothing"."""
-    try:
-        states = [_state(thread / "stat") for thread in Path(f"/proc/{pid}/task").iterdir()]
-    except OSError:
-        return "nothing" if Path("/proc/self/task").exists() else "work"
-    awake = [name for name, state in states if state in "RD"]
-    return "nothing" if not awake else "poll" if all(POLLING in name for name in awake) else "work"
-
-
-def _voluntary_switches(pid: int) -> str:
-    """Return how often the main thread of a process went to sleep, or "" where the system does not tell."""
-    with contextlib.suppress(OSError):
-        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
-        return status.partition("\nvoluntary_ctxt_switches:")[2].split("\n")[0].strip()
-    return ""
-
-
-def _state(stat: Path) -> tuple[str, str]:
-    """Return a thread's name and state."""
-    try:
-        name, _, rest = stat.read_text(errors="replace").rpartition(")")
-    except OSError:  # the thread has ended
-        return "", "X"
-    return name, rest.split()[0]
-
-
-def _cpu_seconds(pid: int, unknown: float) -> float:
-    """Return the CPU seconds of a process, or `unknown` where the system does not tell."""
-    if sys.platform != "linux":
-        return unknown
-    with contextlib.suppress(OSError):
-        return time.clock_gettime((~pid << 3) | 2)  # the clock of a process: clock_getcpuclockid(3)
-    return 0.0
-
-
-def _seconds_asleep(pid: int, age: float) -> float:
-    """Return how long the main thread of a process neither ran nor waited for a processor; 0 if that is unknown."""
-    with contextlib.suppress(OSError, ValueError):
-        ran, waited, _ = map(int, Path(f"/proc/{pid}/schedstat").read_text().split())
-        return age - (ran + waited) / 1e9
-    return 0.0
 
 
 def kill_children(seconds: float) -> bool:

@@ -24,7 +24,7 @@ def probe(
     model = starting(classifier(seed, x.device, dtype, sizes, *options), "training")
     _backward(model, sizes)
     starting(model, starts)
-    model.runs.notes.clear()
+    model.runs.clear()
     before = Snapshot(model)
     batch = (x.cpu() if "x" in left_behind else x, y.cpu() if "y" in left_behind else y)
     try:
@@ -41,7 +41,7 @@ def probe(
         "order of the list": "sorted" if names == sorted(set(names)) else "not sorted, or a name twice",
         "names that were not asked for": unknown,
         **before.seen(),
-        "the model ran in": model.runs.modes if model.runs.notes else "evaluation mode",
+        "the model ran in": model.runs.modes if model.runs else "evaluation mode",
     }
 
 

@@ -24,7 +24,7 @@ def probe(
     with torch.no_grad():
         model.last.weight.mul_(scale)
         y = model(x).argmax(1) if knows else y
-    starting(model, starts).runs.notes.clear()
+    starting(model, starts).runs.clear()
     model.options += ("picky",) * raises
     before, raw = Snapshot(model), x.clone()
     gap = None

@@ -39,7 +39,7 @@ def probe(
     beside = held_beside(x, stale)
     made = OPTIMIZERS[optimizer]([*model.parameters(), beside])
     taken, raw, hooked = counted(made), x.clone(), hooks(model)
-    model.runs.notes.clear()
+    model.runs.clear()
     try:
         ratios = answer(model, (x, y), LOSSES["cross entropy"], optimizer=made)
     except RuntimeError as error:

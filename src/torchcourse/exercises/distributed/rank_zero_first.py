@@ -15,7 +15,7 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.on_ranks import MODULES, on_ranks, rank
-from torchcourse.ranks.processes import activity
+from torchcourse.ranks.activity import activity
 
 LASTS = 0.2
 """Seconds that a call waits at most for the other ranks to begin theirs."""

@@ -12,16 +12,17 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.observe import kind
-from torchcourse.probes.trainable_models import RecordingModel, drawn_weights, flat, mode, number, quotes_modes
+from torchcourse.probes.trainable_models import (
+    RecordingModel,
+    SharedNotes,
+    drawn_weights,
+    flat,
+    mode,
+    number,
+    quotes_modes,
+)
 
 LOSSES = {"cross entropy": F.cross_entropy, "margin": F.multi_margin_loss}
-
-
-class Notes(list[Any]):
-    """The notes of a model, which a deep copy of it shares."""
-
-    def __deepcopy__(self, _memo: object) -> Notes:
-        return self
 
 
 def probe(
@@ -30,7 +31,7 @@ def probe(
 ) -> dict[str, Any]:  # fmt: skip
     """Observe both numbers, and in which mode, and with how many graphs, the model ran."""
     inner = RecordingModel(weights)
-    inner.ran = Notes()
+    inner.ran = SharedNotes()
     model = nn.Sequential(inner).train(starts == "training")  # as in most models, the layers are in other modules
     before = flat(model.parameters())
     loader = DataLoader(TensorDataset(x.cpu(), y.cpu()), batch_size=batch, drop_last=drop_last)

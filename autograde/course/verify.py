@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ from torchcourse.model.devices import CPU, checked_devices, find_accelerator
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.known_mistake import KnownMistake
 from torchcourse.model.observations import Observations
+from torchcourse.ranks.descendants import die_with
 
 __all__ = ["Claim", "results", "verify"]
 
@@ -77,7 +79,7 @@ def verify(which: Sequence[str] | None = None, workers: int = 1, use_cache: bool
         for part in parts:
             yield from part()
         return
-    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=die_with, initargs=(os.getpid(),)) as pool:
         waiting = {part: pool.submit(_listed, part) for part in sorted(parts, key=_max_seconds, reverse=True)}
         try:
             for part in parts:

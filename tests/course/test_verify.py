@@ -6,11 +6,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice, takewhile
 from typing import Any
 
+import psutil
 import pytest
 import torch
 
@@ -22,6 +24,7 @@ from autograde.source import paths
 from autograde.source.mistakes import Mistake
 from autograde.source.private_half import private_half
 from autograde.source.release import load_release
+from tests.support.worker_processes import has_ended
 from torchcourse.model.catalogue import LESSONS, UnknownExerciseError, exercises
 
 EXERCISES = [f"{lesson}:{name}" for lesson in LESSONS for name in exercises(lesson)]
@@ -52,6 +55,27 @@ def test_the_notebooks_are_fresh_and_run_unsolved_and_solved(lesson: str) -> Non
 def test_several_workers_make_the_same_claims_in_the_same_order() -> None:
     which = ["01_tensors:select_scores", "01_tensors:describe"]
     assert list(verify(which, workers=2)) == list(verify(which))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
+def test_workers_end_with_a_command_that_was_ended_from_outside() -> None:
+    program = "from autograde.course.verify import verify; list(verify(['01_tensors'], workers=2))"
+    with subprocess.Popen([sys.executable, "-c", f"if __name__ == '__main__': {program}"]) as command:
+        while len(workers := _spawned(command.pid)) < 2:
+            assert command.poll() is None
+            time.sleep(0.05)
+        command.terminate()
+    deadline = time.monotonic() + 30
+    while (left := [worker for worker in workers if not has_ended(worker)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for worker in left:
+        worker.kill()
+    assert not left
+
+
+def _spawned(pid: int) -> list[psutil.Process]:
+    return [child for child in psutil.Process(pid).children() if "spawn_main" in " ".join(child.cmdline())]
 
 
 def test_what_has_not_changed_is_recalled_when_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

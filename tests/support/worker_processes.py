@@ -10,7 +10,7 @@ import psutil
 
 from autograde.sandbox.sandbox import Sandbox
 
-__all__ = ["busy_seconds", "memory", "processes"]
+__all__ = ["busy_seconds", "has_ended", "memory", "processes"]
 
 
 def processes(sandbox: Sandbox) -> list[psutil.Process]:
@@ -24,10 +24,10 @@ def processes(sandbox: Sandbox) -> list[psutil.Process]:
     inside = {_pid_namespace(process.pid) for process in started} - {_pid_namespace(os.getpid())} | {""}
     template = sandbox.template
     forks = psutil.Process(template.process.pid).children(recursive=True) if template and template.is_alive() else []
-    return [top, *started, *(p for p in forks if _pid_namespace(p.pid) in inside and not _has_ended(p))]
+    return [top, *started, *(p for p in forks if _pid_namespace(p.pid) in inside and not has_ended(p))]
 
 
-def _has_ended(process: psutil.Process) -> bool:
+def has_ended(process: psutil.Process) -> bool:
     """Return whether a process is gone, or only waits to be reaped."""
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 

@@ -23,7 +23,7 @@ from torchcourse.doctor import REMEDIES
 from torchcourse.model import codec, own_code
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Observations, Raised, plain, raised
-from torchcourse.ranks.processes import adopt_orphans, kill_children
+from torchcourse.ranks.descendants import adopt_orphans, kill_children
 
 __all__ = [
     "COMPILER_SAYS",

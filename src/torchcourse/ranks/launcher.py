@@ -24,7 +24,8 @@ import cloudpickle
 from torchcourse.model import codec
 from torchcourse.model.catalogue import preload
 from torchcourse.model.exercise import Unattempted
-from torchcourse.ranks.processes import LENGTH, Outcome, adopt_orphans, die_with, fork_ranks, kill_children
+from torchcourse.ranks.descendants import adopt_orphans, die_with, kill_children
+from torchcourse.ranks.processes import LENGTH, Outcome, fork_ranks
 
 __all__ = ["MODULES", "Launcher", "serve"]
 

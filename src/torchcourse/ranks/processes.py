@@ -7,7 +7,6 @@ fork does not inherit. `start` says where that is so, and `launcher` provides su
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import faulthandler
 import io
 import os
@@ -36,6 +35,7 @@ from torchcourse.model import codec, own_code
 from torchcourse.model.exercise import Unattempted
 from torchcourse.model.observations import Raised, plain, raised
 from torchcourse.ranks.activity import activity, cpu_seconds, seconds_asleep, voluntary_switches
+from torchcourse.ranks.descendants import die_with
 
 __all__ = [
     "DIED",
@@ -44,10 +44,7 @@ __all__ = [
     "RAISED",
     "RETURNED",
     "Outcome",
-    "adopt_orphans",
-    "die_with",
     "fork_ranks",
-    "kill_children",
 ]
 
 RETURNED, RAISED, HANGS, DIED = "returned", "raised", "hanging", "died"
@@ -65,7 +62,6 @@ MAX_SLEEP_SECONDS = 3.0
 MAX_WALL_FACTOR = 4.0
 """How many times `MAX_CPU_SECONDS` the ranks may take in wall time on a busy machine."""
 SEED = 20_261_123
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LENGTH = 8  # bytes that say how long a report is
 MAX_REPORT = 64 << 20  # bytes
 
@@ -141,6 +137,8 @@ class _Rank:
             self.pid = os.fork()
         if self.pid == 0:
             try:
+                with contextlib.suppress(OSError):
+                    os.setpgid(0, 0)
                 die_with(parent)
                 os.close(self.pipe)
                 _run_rank(function, number, world_size, listener, theirs, scratch)
@@ -245,48 +243,7 @@ def _wait_for(ranks: list[_Rank]) -> None:
             break
 
 
-def kill_children(seconds: float) -> bool:
-    """Kill the children of this process until none is left, for so long; return whether one had not ended by itself."""
-    found, deadline = False, time.monotonic() + seconds
-    with contextlib.suppress(ChildProcessError):
-        while time.monotonic() < deadline:
-            ended, status = os.waitpid(-1, os.WNOHANG)
-            found = found or not ended or os.WIFSIGNALED(status)
-            if not ended:
-                for pid in _children():
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, signal.SIGKILL)
-                time.sleep(0.001)
-    return found
-
-
-def _children() -> list[int]:
-    """Return the children of this process; none where the system does not tell."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
-            found += [int(stat.parent.name)] if int(parent) == os.getpid() else []
-    return found
-
-
-def adopt_orphans() -> None:
-    """Have the kernel make this process the parent of whatever its children leave behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
 # In the rank
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, whatever ends that."""
-    with contextlib.suppress(OSError):
-        os.setpgid(0, 0)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def _run_rank(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
@@ -28,28 +27,25 @@ from torchcourse.probes.modules import (
 from torchcourse.probes.observe import kind, look
 
 
-@contextmanager
-def watching_owners() -> Iterator[list[nn.Module]]:
-    """Yield the modules with parameters of their own, in the order in which they are called, registered or not."""
-    owners: list[nn.Module] = []
+class UsedParameters(TorchFunctionMode):
+    """Notes the parameters that torch's functions are given, in the order of their first use, registered or not."""
 
-    def note(module: nn.Module, _args: Any) -> None:
-        if any(True for _ in module.parameters(recurse=False)) and all(module is not owner for owner in owners):
-            owners.append(module)
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[int, nn.Parameter] = {}
 
-    handle = register_module_forward_pre_hook(note)
-    try:
-        yield owners
-    finally:
-        handle.remove()
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for value in tree_leaves((args, kwargs)):
+            if isinstance(value, nn.Parameter):
+                self.found.setdefault(id(value), value)
+        return function(*args, **(kwargs or {}))
 
 
 def in_order_of_use(module: Any, x: Tensor) -> list[nn.Parameter]:
     """Return a module's parameters in the order in which a call uses them."""
-    with watching_owners() as owners, torch.no_grad():
+    with UsedParameters() as used, torch.no_grad():
         module.eval()(x)
-    used = [p for owner in [*owners, module] for p in owner.parameters(recurse=owner is module)]
-    return list({id(p): p for p in used}.values())
+    return list((used.found | {id(p): p for p in module.parameters()}).values())
 
 
 @ends_when_unusable

@@ -117,6 +117,50 @@ class NeverResets(Resumable):
         self.now["epoch"] = epoch
 
 
+class DrawsFromOneGenerator(Resumable):
+    def __init__(self, n: int, seed: int) -> None:
+        super().__init__(n, seed)
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def order(self) -> list[int]:
+        return torch.randperm(self.n, generator=self.generator).tolist()
+
+
+class SavesTheGenerator(DrawsFromOneGenerator):
+    def state_dict(self) -> dict[str, Any]:
+        return {**self.now, "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.now = {name: state[name] for name in ("epoch", "position")}
+        self.generator.set_state(state["generator"])
+
+
+class DrawsForEachNewEpoch(DrawsFromOneGenerator):
+    def __init__(self, n: int, seed: int) -> None:
+        super().__init__(n, seed)
+        self.drawn = super().order()
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch != self.now["epoch"]:
+            self.now.update(epoch=epoch, position=0)
+            self.drawn = super().order()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.set_epoch(state["epoch"])
+        self.now = {**self.now, **state}
+
+    def order(self) -> list[int]:
+        return self.drawn
+
+
+class CountsAllAtOnce(Resumable):
+    def __iter__(self) -> Iterator[int]:
+        left = self.order()[self.now["position"] :]
+        self.now["position"] = self.n
+        yield from left
+        self.now["position"] = 0
+
+
 class CountsAfterTheYield(Resumable):
     def __iter__(self) -> Iterator[int]:
         for index in self.order()[self.now["position"] :]:
@@ -164,6 +208,12 @@ MISTAKES = [
             "position that was loaded.", STOPPING),
     Mistake("same-order-every-epoch", ForgetsTheEpoch, "In the case \"{case}\" the order of the next epoch is "
             "{following}: it has to depend on the epoch as well as on the seed.", STOPPING),
+    *(Mistake("drawn-from-one-generator", program, "In the case \"{case}\" {what}: {got}. The orders were drawn one "
+              "after another from a generator that was seeded once, so a fresh sampler begins again with the first of "
+              "them, whatever the epoch is. Seed from `seed` and the epoch for each order.", STOPPING)
+      for program in (DrawsFromOneGenerator, SavesTheGenerator, DrawsForEachNewEpoch)),
+    Mistake("counted-all-at-once", CountsAllAtOnce, JOINED + "the position was moved to the end before the indices "
+            "were handed out. Count each index before its `yield`.", STOPPING),
     Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" {what}: {got}. A few orders were used in "
             "turn, and each epoch should have one of its own.", STOPPING),
     Mistake("counts-after-the-yield", CountsAfterTheYield, JOINED + "the saved position was one behind. Count "

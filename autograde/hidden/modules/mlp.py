@@ -226,8 +226,8 @@ MISTAKES = [
             "should have a Dropout of its own.", INSIDE),
     Mistake("drops-whole-rows",
             blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout1d(p)]), "In the "
-            "case \"{case}\", with dropout {p}, {got} are dropped where {want} should be: to `nn.Dropout1d` each row of "
-            "a table is a channel, and it drops channels as a whole.", MODES),
+            "case \"{case}\", with dropout {p}, {got} are dropped where {want} should be: to `nn.Dropout1d` each row "
+            "of a table is a channel, and it drops channels as a whole.", MODES),
     Mistake("dropout-not-rescaled",
             blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), NotRescaled(p)]), "In the case "
             "\"{case}\", with dropout {p}, the {what} is {got}: what is kept has to be divided by 1 - p, as "

@@ -86,11 +86,12 @@ MISTAKES = [
             "{want} alone is wanted.", LEAVES),
     Mistake("vector-of-one", at_a_vector_of_one, "In the case \"{case}\" the call raised {error}: f wants a scalar "
             "tensor, but `torch.tensor([x])` has an axis, even if only of one entry.", LEAVES),
-    Mistake("float32-precision", lambda f, x: slope(f, x, torch.float32).item(), "The result {digits} has the digits "
-            "of a float32, and {want_digits} is wanted: a tensor made of a Python float is float32 unless its dtype is "
-            "given.", LEAVES),
-    Mistake("float32-precision", lambda f, x: slope(f, torch.tensor(x).item()).item(), "The result {digits} has the "
-            "digits of a float32, and {want_digits} is wanted: x was rounded to float32 before it became a float64.",
+    Mistake("float32-precision", lambda f, x: slope(f, x, torch.float32).item(), "The result {digits} has only the "
+            "digits of a float32, where {want_digits} is wanted: a tensor made of a Python float is float32 unless its "
+            "dtype is given.", LEAVES),
+    Mistake("float32-precision", lambda f, x: slope(f, torch.tensor(x).item()).item(), "The result {digits} has only "
+            "the digits of a float32, where {want_digits} is wanted: x was rounded to float32 before it became a "
+            "float64.",
             LEAVES),
     Mistake("differences-instead-of-autograd", central_difference, DIFFERENCE, LEAVES),
     Mistake("differences-instead-of-autograd", forward_difference, DIFFERENCE, LEAVES),

@@ -141,8 +141,8 @@ MODIFIES = (
     "was, to the last digit."
 )
 NARROW = (
-    "The gradient is off by up to {off} or came out as {got_dtype}: a float32 near 1 moves in steps of about 1e-7, so "
-    "a step of 1e-6 is mostly rounding. Differences need float64."
+    "The gradient is off by up to {off}: a float32 near 1 moves in steps of about 1e-7, so rounding spoils a step of "
+    "1e-6. Differences need float64."
 )
 MISTAKES = [
     Mistake("forward-difference", one_sided, FORWARD, CHECKING),

@@ -60,7 +60,9 @@ MISTAKES = [
     Mistake("always-copies", lambda t: (t.clone().reshape(-1), True), ALWAYS, COPIES),
     Mistake("always-copies", lambda t: (t.clone().reshape(-1), False), ALWAYS, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), not t.is_contiguous()), STRIDED, COPIES),
-    Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), STRIDED, COPIES),
+    Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), "For shape {shape} "
+            "with strides {stride}, `copied` is {copied}, while the result {shares} memory with t: `contiguous()` "
+            "copies all that is not contiguous, even where a flat view is possible.", COPIES),
     Mistake("copies-strided-views", copies_expanded, STRIDED, COPIES),
     Mistake("copies-what-requires-grad", copies_what_requires_grad, "In the case \"{case}\", writing into the result "
             "left t as it was: a tensor that requires grad has views like any other.", COPIES),

@@ -22,16 +22,16 @@ ERRORS, COPIES = "Errors read aloud", "What copies and what does not"
 DTYPES = "Dtypes: what fits in an entry"
 
 MIXED = (
-    "On the second device the call raised {error}: a tensor was on the CPU, made without saying where, or left or "
-    "brought there."
+    "On the second device the call raised {error}: one tensor was on the CPU, because it was made without "
+    "saying where, moved there, or left there."
 )
 NUMPY_ONLY = (
-    "On the second device the call raised {error}: NumPy reads nothing but the CPU's memory, "
-    "and torch needs no NumPy here."
+    "On the second device the call raised {error}: NumPy only reads the CPU's memory, and torch can do this without "
+    "NumPy."
 )
 LEFT = (
-    "On the second device the result came out on the {device}: what is made there, or brought there, stays there "
-    "unless it is moved to the input's device."
+    "With an input on the second device the result is on {device}: what is made or brought there stays there unless it "
+    "is moved to the input's device."
 )
 DTYPE = (
     "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made from."

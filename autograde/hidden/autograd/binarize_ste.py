@@ -43,8 +43,11 @@ def overwritten(x: Tensor, g: Tensor) -> Tensor:
     return g
 
 
-PASSES = "At x = {x_grad} the gradient {g_grad} came back as {got_grad}, and {want_grad} is wanted: "
-ZERO = PASSES + "the true slope of a step is zero, and nothing behind it would ever learn; pass it straight through."
+PASSES = "At x = {x_grad} the incoming gradient {g_grad} came back as {got_grad}, but {want_grad} is wanted: "
+ZERO = (
+    PASSES + "the true slope of a step is zero, and nothing behind it would ever learn. Pass the gradient straight "
+    "through."
+)
 CLAMPS = PASSES + "it is x that decides where the gradient passes, not the size of the gradient."
 MISTAKES = [
     binarized("gradient-is-zero", ZERO, backward=lambda x, g: torch.zeros_like(g)),
@@ -52,35 +55,37 @@ MISTAKES = [
               "the gradient straight through where abs(x) is at most 1.", backward=lambda x, g: None),
     binarized("clamps-gradient-not-input", CLAMPS, backward=lambda x, g: g.clamp(-1, 1)),
     binarized("clamps-gradient-not-input", CLAMPS, backward=lambda x, g: torch.where(g.abs() <= 1, g, 0)),
-    binarized("no-clip", PASSES + "beyond 1 in size a change of x no longer matters, and the gradient has to stop.",
+    binarized("no-clip", PASSES + "where abs(x) is above 1, the gradient has to stop.",
               backward=lambda x, g: g),
     binarized("ignores-grad-output", PASSES + "by the chain rule the incoming gradient has to be multiplied in.",
               backward=lambda x, g: (x.abs() <= 1).to(g.dtype)),
-    binarized("writes-into-grad-output", "In the case \"{case}\" the incoming gradient itself was {got} by the "
-              "backward, and should be {want}: other branches of the graph may still need it.", backward=overwritten),
-    binarized("multiplies-by-clipped-input", PASSES + "what multiplies it is a mask of ones and zeros, and not x.",
+    binarized("writes-into-grad-output", "In the case \"{case}\" the incoming gradient itself was {got} by `backward`, "
+              "and should be {want}: other branches of the graph may still need it.", backward=overwritten),
+    binarized("multiplies-by-clipped-input", PASSES + "x only decides whether the gradient passes; it is not a factor.",
               backward=lambda x, g: g * x.clamp(-1, 1)),
     binarized("clamps-gradient-not-input", CLAMPS, forward=lambda x: (x > 0).float(),
               backward=lambda x, g: g.clamp(-1, 1)),
-    binarized("no-clip", PASSES + "beyond 1 in size a change of x no longer matters, and the gradient has to stop.",
+    binarized("no-clip", PASSES + "where abs(x) is above 1, the gradient has to stop.",
               forward=lambda x: (x > 0).float(), backward=lambda x, g: g),
-    binarized("multiplies-by-the-mask", PASSES + "inf * 0 is NaN, and so a mask that is multiplied does not stop it; "
-              "`torch.where` chooses.", backward=lambda x, g: g * (x.abs() <= 1)),
-    binarized("excludes-the-edge", PASSES + "at abs(x) = 1 exactly it still passes.",
+    binarized("multiplies-by-the-mask", PASSES + "inf * 0 is NaN, so multiplying by a mask does not stop the gradient; "
+              "`torch.where` does.", backward=lambda x, g: g * (x.abs() <= 1)),
+    binarized("excludes-the-edge", PASSES + "where abs(x) is exactly 1, the gradient still passes.",
               backward=lambda x, g: torch.where(x.abs() < 1, g, 0)),
-    binarized("cuts-off-one-side", PASSES + "it stops below -1 as it does above 1.",
+    binarized("cuts-off-one-side", PASSES + "the gradient has to stop below -1 as well as above 1.",
               backward=lambda x, g: torch.where(x <= 1, g, 0)),
-    binarized("keeps-the-wrong-side", PASSES + "the mask is turned round.",
+    binarized("keeps-the-wrong-side", PASSES + "the condition is reversed; the gradient passes where abs(x) is at most "
+              "1.",
               backward=lambda x, g: torch.where(x.abs() > 1, g, 0)),
-    binarized("clips-at-zero-and-one", PASSES + "it passes from -1 to 1, not from 0 to 1.",
+    binarized("clips-at-zero-and-one", PASSES + "the gradient passes for x from -1 to 1, not from 0 to 1.",
               backward=lambda x, g: torch.where((x >= 0) & (x <= 1), g, 0)),
-    binarized("passes-by-the-output", PASSES + "it passes where abs(x) is at most 1, not where the step puts out 1.",
+    binarized("passes-by-the-output", PASSES + "the gradient passes where abs(x) is at most 1, not where the output is "
+              "1.",
               backward=lambda x, g: torch.where(x > 0, g, 0)),
-    binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: only what is greater "
+    binarized("zero-becomes-one", "At x = {x_y} the value is {got_y}, but {want_y} is wanted: only what is greater "
               "than zero becomes 1.", forward=lambda x: (x >= 0).to(x.dtype)),
-    binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: the two values "
+    binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, but {want_y} is wanted: the two values "
               "are 0 and 1.", forward=lambda x: (x > 0).to(x.dtype) * 2 - 1),
-    binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, and {want_y} is wanted: the two values "
+    binarized("gives-plus-and-minus-one", "At x = {x_y} the value is {got_y}, but {want_y} is wanted: the two values "
               "are 0 and 1.", forward=torch.sign),
     binarized("dtype-not-kept", DTYPE, forward=lambda x: (x > 0).float()),
     binarized("returns-bool", DTYPE, forward=lambda x: x > 0),

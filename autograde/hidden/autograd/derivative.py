@@ -70,7 +70,7 @@ VALUE = (
     "The result is {got} where {want} is wanted: {value} is the value f(x), and the derivative is its slope, which "
     "`backward()` leaves in the `.grad` of the input."
 )
-NUMBER = "What came back is {kind}, where a Python float is wanted: `item()` hands the number over."
+NUMBER = "What came back is {kind}, where a Python float is wanted: `item()` turns the one into the other."
 DIFFERENCE = (
     "The result is {digits} where {want_digits} is wanted: a difference of two values has few right digits, and "
     "autograd has nearly all of them."
@@ -84,13 +84,14 @@ MISTAKES = [
             "returns nothing, it writes into the `.grad` of the leaves.", LEAVES),
     Mistake("returns-value-and-slope", lambda f, x: (value(f, x), slope(f, x).item()), "The result is {got}, where "
             "{want} alone is wanted.", LEAVES),
-    Mistake("vector-of-one", at_a_vector_of_one, "In the case \"{case}\" the call raised {error}: f is a function of a "
-            "scalar tensor, and `torch.tensor([x])` has an axis, if one of a single entry.", LEAVES),
-    Mistake("float32-precision", lambda f, x: slope(f, x, torch.float32).item(), "The result {digits} has the digits "
-            "of a float32, and {want_digits} is wanted: a tensor made of a Python float is float32 unless its dtype is "
-            "given.", LEAVES),
-    Mistake("float32-precision", lambda f, x: slope(f, torch.tensor(x).item()).item(), "The result {digits} has the "
-            "digits of a float32, and {want_digits} is wanted: x was rounded to float32 before it became a float64.",
+    Mistake("vector-of-one", at_a_vector_of_one, "In the case \"{case}\" the call raised {error}: f wants a scalar "
+            "tensor, but `torch.tensor([x])` has an axis, even if only of one entry.", LEAVES),
+    Mistake("float32-precision", lambda f, x: slope(f, x, torch.float32).item(), "The result {digits} has only the "
+            "digits of a float32, where {want_digits} is wanted: a tensor made of a Python float is float32 unless its "
+            "dtype is given.", LEAVES),
+    Mistake("float32-precision", lambda f, x: slope(f, torch.tensor(x).item()).item(), "The result {digits} has only "
+            "the digits of a float32, where {want_digits} is wanted: x was rounded to float32 before it became a "
+            "float64.",
             LEAVES),
     Mistake("differences-instead-of-autograd", central_difference, DIFFERENCE, LEAVES),
     Mistake("differences-instead-of-autograd", forward_difference, DIFFERENCE, LEAVES),

@@ -93,11 +93,14 @@ def cleared_around_it(f: Function, x: Tensor) -> Any:
 
 
 POLLUTES = (
-    'In the case "{case}", `x.grad` was {grad} afterwards or what x was made from had got a gradient: `backward()` '
-    "adds to `.grad` of every leaf it reaches, and the caller will find that there."
+    'In the case "{case}", `x.grad` was {grad} afterwards, or what x was made from had a gradient: `backward()` adds '
+    "to the `.grad` of every leaf that it reaches, and the caller will find it there."
 )
 FLAG = 'In the case "{case}", `x.requires_grad` is {requires} afterwards: the flag was changed on the caller\'s tensor.'
-CLEARS = 'In the case "{case}", `x.grad` is {grad} afterwards: what the caller had gathered there is gone.'
+CLEARS = (
+    'In the case "{case}", `x.grad` is {grad} afterwards: the call cleared it, and whatever the caller had gathered '
+    "there is lost."
+)
 MISTAKES = [
     Mistake("pollutes-grad", lambda f, x: backward(f, x_if_it_is_followed(x)), POLLUTES, ASK),
     Mistake("pollutes-grad", lambda f, x: backward(f, x.requires_grad_()), POLLUTES, ASK),
@@ -108,13 +111,14 @@ MISTAKES = [
     Mistake("attached-to-graph", keeps_the_graph, "The result's `requires_grad` is {attached}: with "
             "`create_graph=True` it has a history of its own, and keeps the whole graph alive.", ASK),
     Mistake("attached-to-graph", lambda f, x: torch.func.grad(f)(x), "In the case \"{case}\" the result's "
-            "`requires_grad` is {attached}: x itself is followed there, and so is what is made of it; detach x first.",
+            "`requires_grad` is {attached}: autograd follows x itself there, and so everything that is made from it; "
+            "detach x first.",
             ASK),
     Mistake("clears-old-gradient", cleared_afterwards, CLEARS, ASK),
     Mistake("clears-old-gradient", cleared_afterwards_on_x, CLEARS, ASK),
     Mistake("clears-old-gradient", cleared_around_it, CLEARS, ASK),
-    Mistake("replaces-old-gradient", cleared_first, "In the case \"{case}\", `x.grad` is {grad} afterwards: what the "
-            "caller had gathered there was cleared and overwritten.", ASK),
+    Mistake("replaces-old-gradient", cleared_first, "In the case \"{case}\", `x.grad` is {grad} afterwards: the call "
+            "left its own gradient there, in place of whatever the caller had gathered.", ASK),
     Mistake("returns-value", lambda f, x: f(x.detach()), "The result has the value {got} where {want} is wanted: that "
             "is f(x), not its gradient.", ASK),
     Mistake("made-on-cpu", with_a_cpu_tensor(gradient), MIXED, ERRORS),

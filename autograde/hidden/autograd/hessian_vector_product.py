@@ -86,8 +86,8 @@ FIRST = (
     "holds the second ones; differentiate the gradient once more."
 )
 BUILDS = (
-    "The memory of the call {got}, where {want} is allowed: somewhere all of H was held. For a million weights it "
-    "would have 10^12 entries."
+    "The memory of the call is {got}, and should only grow like x: somewhere all of H was held. For a million weights "
+    "it would have 10^12 entries."
 )
 MISTAKES = [
     Mistake("first-order-only", lambda f, x, v: (slope(f, x)[1] * v).detach(), FIRST, TWICE),
@@ -97,16 +97,16 @@ MISTAKES = [
             "differentiated.", TWICE),
     Mistake("builds-hessian", hessian_flattened, BUILDS, TWICE),
     Mistake("builds-hessian", hessian_at_v, BUILDS, TWICE),
-    Mistake("builds-hessian", rows_in_lists, "The memory of the call {got}, where {want} is allowed: all rows of H "
-            "were held at once, though not as tensors.", TWICE),
-    Mistake("builds-hessian", hessian_of_fewer, "The memory of the call {got}, where {want} is allowed: all of H was "
-            "held where x is short. The product of H and v needs no H for any length.", TWICE),
-    Mistake("builds-hessian", hessian_of_few, "The memory of the call {got}, where {want} is allowed: all of H was "
-            "held where x is short. The product of H and v needs no H for any length.", TWICE),
+    Mistake("builds-hessian", rows_in_lists, "The memory of the call is {got}, and should only grow like x: all rows "
+            "of H were held at once, though not as tensors.", TWICE),
+    Mistake("builds-hessian", hessian_of_fewer, "The memory of the call is {got}, and should only grow like x: all of "
+            "H was held where x is short, but the product of H and v needs no H at any length.", TWICE),
+    Mistake("builds-hessian", hessian_of_few, "The memory of the call is {got}, and should only grow like x: all of H "
+            "was held where x is short, but the product of H and v needs no H at any length.", TWICE),
     Mistake("linear-function-raises", hvp, "In the case \"{case}\" the call raised {error}: the slope of a linear f "
             "is the same for every x, so it has no graph to differentiate; H is all zeros.", TWICE),
     Mistake("only-for-vectors", dot_of_vectors, "In the case \"{case}\" {what} raised {error}: `g @ v` is g·v only "
-            "where both have one dimension; `(g * v).sum()` is so for any shape.", TWICE),
+            "where both have one dimension; `(g * v).sum()` is right for any shape.", TWICE),
     Mistake("row-sums-not-product", lambda f, x, v: row_sums(f, x) * v, "In the case \"{case}\" the result is {got} "
             "where {want} is wanted: the gradient of the summed gradient holds the row sums of H, and multiplying "
             "these by v entry by entry is right only where H is diagonal.", TWICE),
@@ -115,11 +115,11 @@ MISTAKES = [
     Mistake("multiplies-by-the-gradient", lambda f, x, _v: hvp(f, x, slope(f, x)[1].detach()), "In the case \"{case}\" "
             "the result is {got} where {want} is wanted: that is H times the gradient, where H times v is wanted.",
             TWICE),
-    Mistake("diagonal-only", lambda f, x, v: rows(f, x).diagonal().reshape(x.shape) * v, "In the case \"{case}\" "
-            "`{what}` is {got} where {want} is wanted: the diagonal of H alone was multiplied, as if no entry depended "
-            "on another.", TWICE),
-    Mistake("differences-of-gradients", differences, "In the case \"{case}\" the result is {got} and should be {want}; "
-            "seen closely, its last digits are wrong: a difference of two gradients is only near Hv.", TWICE),
+    Mistake("diagonal-only", lambda f, x, v: rows(f, x).diagonal().reshape(x.shape) * v, "In the case \"{case}\" the "
+            "result is {got_at} at {at} where {want_at} is wanted: only the diagonal of H was multiplied by v, as if "
+            "no entry depended on another.", TWICE),
+    Mistake("differences-of-gradients", differences, "In the case \"{case}\" the result is {got} and should be {want}: "
+            "a difference of two gradients only comes close to Hv, and rounding takes its last digits.", TWICE),
     Mistake("made-on-cpu", with_a_cpu_tensor(hvp), MIXED, ERRORS),
     Mistake("made-on-cpu", lambda f, x, v: hvp(f, x.cpu(), v.cpu()), LEFT, ERRORS),
     Mistake("dtype-not-kept", lambda f, x, v: hvp(f, x.float(), v.float()), DTYPE, TWICE),

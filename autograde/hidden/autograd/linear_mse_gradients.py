@@ -74,24 +74,25 @@ MISTAKES = [
     Mistake("missing-factor-two", times(lambda _n, _o: 0.5), "The gradient db is {ratio} times what it should be: the "
             "derivative of a square is twice what was squared.", HAND),
     Mistake("wrong-sign", times(lambda _n, _o: -1), "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
-            "the sign is turned round, as with y minus the prediction.", HAND),
+            "the sign is reversed, as it comes out with y minus the prediction.", HAND),
     Mistake("transposed", transposed, "In the case \"{case}\" dw has shape {dw_shape} and came out transposed: w has "
-            "{w_shape}, and the gradient of a tensor has the tensor's own layout.", HAND),
+            "{w_shape}, and the gradient of a tensor has the tensor's own shape.", HAND),
     Mistake("bias-averaged", with_db(lambda slope: slope.mean(0)), "The gradient db is {ratio} times what it should "
-            "be: the division by {count} was done already, and over the examples its parts are added up.", HAND),
+            "be: the division by {count} was done already; over the examples the parts of db are added up, not "
+            "averaged.", HAND),
     Mistake("bias-not-summed", with_db(lambda slope: slope), SHAPE_OF_B, HAND),
     Mistake("bias-not-summed", with_db(lambda slope: slope.sum(0, keepdim=True)), SHAPE_OF_B, HAND),
     Mistake("bias-summed-over-everything", with_db(lambda slope: slope.sum()), SHAPE_OF_B, HAND),
     Mistake("bias-summed-over-outputs", with_db(lambda slope: slope.sum(1)), SHAPE_OF_B, HAND),
     Mistake("bias-left-out", lambda x, w, _b, y: linear(x, w, 0.0, y), "In the case \"{case}\" `{what}` is {got} where "
             "{want} is wanted: the prediction was made without b.", HAND),
-    Mistake("wrong-order", lambda x, w, b, y: linear(x, w, b, y)[::-1], "The first of the two has shape {dw_shape}, "
-            "and w has {w_shape}: dw comes first, db second.", HAND),
+    Mistake("wrong-order", lambda x, w, b, y: linear(x, w, b, y)[::-1], "The first of the two results has shape "
+            "{dw_shape}, and w has {w_shape}: dw comes first, db second.", HAND),
     Mistake("made-on-cpu", with_db(lambda slope: torch.ones(len(slope), dtype=slope.dtype) @ slope), "Everything "
             "works on the CPU; on the second device the call raised {error}: a tensor was made without saying where, "
             "and so it was made on the CPU.", ERRORS),
-    Mistake("made-on-cpu", on_the_cpu(linear), "On the second device `{what}` is on the {got} where {want} is wanted: "
-            "what is brought to the CPU stays there unless it is moved back.", ERRORS),
+    Mistake("made-on-cpu", on_the_cpu(linear), "On the second device `{what}` is {got} where {want} is wanted: what is "
+            "brought to the CPU stays there unless it is moved back.", ERRORS),
 ]  # fmt: skip
 
 

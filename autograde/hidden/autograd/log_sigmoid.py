@@ -45,10 +45,12 @@ def logged(name: str, sentence: str, *, forward: Rule = stable, backward: Backwa
     return Mistake(name, function(forward, backward), sentence, OWN)
 
 
-AT_Y = "At x = {x_y} the value is {got_y}, and {want_y} is wanted: "
-OVERFLOW = AT_Y + "`exp(-x)` is larger than the largest float there, or `sigmoid(x)` is 0, and the logarithm infinite."
+AT_Y = "At x = {x_y} the value is {got_y}, but {want_y} is wanted: "
+OVERFLOW = (
+    AT_Y + "there `exp(-x)` is larger than the largest float, or `sigmoid(x)` is 0, and so the logarithm is infinite."
+)
 NAN = (
-    "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: `exp(-x)` is inf there, and inf / inf is "
+    "At x = {x_grad} the gradient is {got_grad}, but {want_grad} is wanted: `exp(-x)` is inf there, and inf / inf is "
     "NaN; `sigmoid(-x)` is the same number without the overflow."
 )
 MISTAKES = [
@@ -65,7 +67,7 @@ MISTAKES = [
     logged("nan-gradient", NAN, backward=quotient),
     logged("nan-gradient", NAN.replace("exp(-x)", "exp(x)"),
            backward=lambda x, g: g * (1 - torch.exp(x) / (1 + torch.exp(x)))),
-    logged("ignores-grad-output", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted, for an "
+    logged("ignores-grad-output", "At x = {x_grad} the gradient is {got_grad}, but {want_grad} is wanted, for an "
            "incoming {g_grad}: by the chain rule the incoming gradient has to be multiplied in.",
            backward=lambda x, g: torch.sigmoid(-x)),
     logged("loses-small-gradients", "In the case \"{case}\" the gradient at x = {x0}, times exp(x), is {far_got} where "
@@ -75,15 +77,16 @@ MISTAKES = [
            "-1 is wanted: `1 + exp(-x)`, or the sigmoid, is rounded to 1 there, and the logarithm of 1 is 0. "
            "`torch.log1p(exp(-x))` keeps the digits.",
            forward=lambda x: x.clamp(max=0) - torch.log(1 + torch.exp(-x.abs()))),
-    logged("gradient-not-mirrored", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: it is "
-           "sigmoid(-x), large on the left, where the curve is steep.", backward=lambda x, g: g * torch.sigmoid(x)),
-    logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, and {want_grad} is wanted: that is "
+    logged("gradient-not-mirrored", "At x = {x_grad} the gradient is {got_grad}, but {want_grad} is wanted: the slope "
+           "is sigmoid(-x), which is large on the left, where the curve is steep.",
+           backward=lambda x, g: g * torch.sigmoid(x)),
+    logged("gradient-of-the-sigmoid", "At x = {x_grad} the gradient is {got_grad}, but {want_grad} is wanted: that is "
            "the derivative of the sigmoid, before its logarithm was taken.",
            backward=lambda x, g: g * torch.sigmoid(x) * torch.sigmoid(-x)),
-    logged("clamped", AT_Y + "x was clamped to keep `exp` finite, and the curve goes on.",
+    logged("clamped", AT_Y + "x was clamped to keep `exp` finite, but the curve goes on beyond that bound.",
            forward=lambda x: naive(x.clamp(min=-80))),
     logged("clamped", 'In the case "{case}" the gradient at x = {x0}, times exp(x), is {far_got} where about 1 is '
-           "wanted: x was clamped to keep `exp` finite, and the gradient goes on falling.",
+           "wanted: x was clamped to keep `exp` finite, but the gradient goes on falling.",
            forward=lambda x: x.clamp(max=0) - torch.log1p(torch.exp(-x.abs().clamp(max=88))),
            backward=lambda x, g: g * torch.sigmoid(-x.clamp(max=88))),
     logged("sign-turned", AT_Y + "the logarithm of a number below 1 is negative.", forward=lambda x: -stable(x)),

@@ -134,15 +134,15 @@ def by_autograd_where_it_can(f: Function, x: Tensor, eps: float = 1e-6) -> Tenso
 
 FORWARD = (
     "The gradient is off by up to {off}, where 1e-7 is allowed: a step to one side only is wrong by eps/2 times the "
-    "curvature, and the mean of both sides is not."
+    "curvature; with a step to each side these errors cancel."
 )
 MODIFIES = (
     "After the call the entries of x have {x_now}: they were moved in the caller's own tensor, which has to end as it "
     "was, to the last digit."
 )
 NARROW = (
-    "The gradient is off by up to {off} or came out as {got_dtype}: a float32 near 1 moves in steps of about 1e-7, so "
-    "a step of 1e-6 is mostly rounding. Differences need float64."
+    "The gradient is off by up to {off}: a float32 near 1 moves in steps of about 1e-7, so rounding spoils a step of "
+    "1e-6. Differences need float64."
 )
 MISTAKES = [
     Mistake("forward-difference", one_sided, FORWARD, CHECKING),
@@ -154,28 +154,28 @@ MISTAKES = [
     Mistake("float32-precision", two_copies, NARROW, CHECKING),
     Mistake("float32-precision", lambda f, x, eps=1e-6: two_copies(lambda p: f(p).item(), x, eps), NARROW, CHECKING),
     Mistake("float32-precision", lambda f, x, eps=1e-6: two_copies(lambda p: f(p.double()), x, eps), NARROW, CHECKING),
-    Mistake("ignores-eps", lambda f, x, eps=1e-6: numerical_gradient(f, x), "In the case \"{case}\" the points that "
-            "f is asked for {asked}: the step is the caller's, and `eps` was not used.", CHECKING),
+    Mistake("ignores-eps", lambda f, x, eps=1e-6: numerical_gradient(f, x), "In the case \"{case}\" f was called at "
+            "{asked}: the caller chooses the step, but `eps` was not used.", CHECKING),
     Mistake("divides-by-eps", lambda f, x, eps=1e-6: 2 * numerical_gradient(f, x, eps), "The gradient is off by up to "
-            "{off}: the two points are 2·eps and the difference was divided by eps.", CHECKING),
+            "{off}: the two points are 2·eps apart, but the difference was divided by eps.", CHECKING),
     Mistake("returns-float32", lambda f, x, eps=1e-6: numerical_gradient(f, x, eps).float(), "The result is "
             "{got_dtype} where {want_dtype} is wanted.", CHECKING),
     Mistake("flattened", lambda f, x, eps=1e-6: numerical_gradient(f, x, eps).flatten(), "The result has shape "
             "{got_shape} where {want_shape} is wanted: the gradient has the shape of x.", CHECKING),
     Mistake("moves-all-entries-at-once", all_at_once, "The result is {got} where {want} is wanted: all entries were "
-            "moved together, and what comes out is the sum of the slopes.", CHECKING),
+            "moved together, so the result is the sum of the slopes.", CHECKING),
     Mistake("moves-a-copy", moving_a_copy, "In the case \"{case}\" the slope at {at} is {got_at} where {want_at} is "
             "wanted: for such strides `reshape`, `flatten` or `contiguous` makes a copy, and what is written into that "
             "does not reach the tensor it was made of.", CHECKING),
     Mistake("value-read-late", value_read_late, "In the case \"{case}\" the slope at {at} is {got_at} where {want_at} "
-            "is wanted: f may return a view of what it gets, and that moved along when the entry was moved once more; "
-            "take the number out first.", CHECKING),
+            "is wanted: f may return a view of its input, and such a view changes when the entry is moved again. "
+            "Take the number out first.", CHECKING),
     Mistake("through-numpy", in_numpy, "In the case \"{case}\" the call raised {error}: NumPy has no bfloat16, and x "
             "may be of any dtype; torch makes a float64 tensor of it without NumPy.", CHECKING),
     Mistake("uses-autograd", by_autograd, "In the case \"{case}\" the call raised {error}: differences need nothing "
             "but the values of f, and autograd needs a graph.", CHECKING),
     Mistake("uses-autograd", by_autograd_where_it_can, "In the case \"{case}\" the result is {got} where {want} is "
-            "wanted: that is what autograd says where f detaches a factor, and differences see how f really moves.",
+            "wanted: that is what autograd says where f detaches a factor, but differences see how f really moves.",
             CHECKING),
 ]  # fmt: skip
 

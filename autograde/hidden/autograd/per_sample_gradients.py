@@ -82,7 +82,7 @@ LOOP = (
 )
 MISTAKES = [
     Mistake("mean-gradient", of_the_mean, MEAN + "one backward of the mean loss gives the mean of the {n} gradients, "
-            "and what each sample said is lost.", FUNC),
+            "and what each sample contributed is lost.", FUNC),
     Mistake("mean-gradient", lambda f, w, xs, ys: of_the_mean(f, w, xs, ys).expand(len(xs), *w.shape),
             ROWS + "every row holds the mean of the {n} gradients.", FUNC),
     Mistake("sum-gradient", of_the_sum, MEAN + "one backward of the summed loss adds the {n} gradients up.", FUNC),
@@ -91,8 +91,8 @@ MISTAKES = [
     Mistake("python-loop", loop, LOOP, FUNC),
     Mistake("gradients-add-up", adding_up, ROWS + "`.grad` was not cleared between the samples, so each row holds the "
             "sum of all rows up to it.", ADD),
-    Mistake("divided-by-n", mean_over_copies, "The gradients are {ratio} times what they should be: the mean over the "
-            "{n} losses divides each of them.", FUNC),
+    Mistake("divided-by-n", mean_over_copies, "The gradients are {ratio} times what they should be: a mean over the "
+            "{n} losses divides each of them by {n}.", FUNC),
     Mistake("returns-losses", losses, MEAN + "these are the losses, not their gradients.", FUNC),
     Mistake("samples-come-last", lambda f, w, xs, ys: samples(f, w, xs, ys).movedim(0, -1), "In the case \"{case}\" "
             "the result has shape {got_shape} where {want_shape} is wanted: the samples come first, as in xs.", FUNC),

@@ -104,7 +104,7 @@ def stops_requiring_grad(params: list[Tensor], lr: float) -> None:
 
 
 REBINDS = (
-    "Parameter {which} should go from {start} to {right}, and {place}: `p - ...` makes a new tensor, and whoever holds "
+    "Parameter {which} should go from {start} to {right}, but {place}: `p - ...` makes a new tensor, and whoever holds "
     "the old one, the model first of all, sees nothing of the step."
 )
 MISTAKES = [
@@ -122,11 +122,11 @@ MISTAKES = [
             "{right} is wanted, with a gradient of {slope}: the gradient points uphill, so it has to be subtracted.",
             OFF),
     Mistake("stops-at-none", stops_at_none, "In the case \"{case}\" parameter {which} is still {now} where {right} is "
-            "wanted: the loop ended at the first parameter without a gradient, and the others come after it.", OFF),
+            "wanted: the loop ended at the first parameter without a gradient, but others come after it.", OFF),
     Mistake("gives-a-gradient-of-zero", gives_a_gradient_of_zero, "In the case \"{case}\" the gradients afterwards are "
             "{got} where {want} is wanted: a parameter that had none was given one.", OFF),
     Mistake("replaces-data", replaces_data, "A view made before the step still sees the old values, {got}: assigning "
-            "`.data` gives the parameter new memory, where the old was to be written into.", OFF),
+            "`.data` gives the parameter new memory, where the step should write into the old.", OFF),
     Mistake("stops-requiring-grad", stops_requiring_grad, "After the step `requires_grad` of parameter {which} is "
             "{requires}: it was taken out of training, by `detach_()` or by its flag, and not put back.", OFF),
 ]  # fmt: skip

@@ -33,21 +33,20 @@ def in_inference_mode(t: Tensor) -> Tensor:
 
 
 SHARES = (
-    'In the case "{case}" an entry of the copy was {at_first}, and became {later} when t was written to: it lies '
-    "over the same memory, as after `detach()` or `.data` alone."
+    'In the case "{case}" an entry of the copy was {at_first}, and became {later} when t was written to: the copy '
+    "shares the memory of t, as after `detach()` or `.data` alone."
 )
 FLOATS = (
-    'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: float64 has some 16 digits, float32 '
-    "some 7, and an integer that goes through either keeps no more."
+    'In the case "{case}" `{what}` is {got_at} at {at} and should be {want_at}: float64 holds some 16 digits of an '
+    "integer, float32 some 7, and a tensor that has that dtype already is not even copied."
 )
 REQUIRES = 'In the case "{case}" the copy\'s `requires_grad` is {requires}: a snapshot is a value, nothing to train.'
 MISTAKES = [
     Mistake("shares-memory", lambda t: t.detach(), SHARES, CUT),
     Mistake("shares-memory", lambda t: t.detach().contiguous(), SHARES, CUT),
     Mistake("shares-memory", lambda t: torch.from_numpy(t.detach().numpy()), SHARES, CUT),
-    Mistake("keeps-graph", lambda t: t.clone(), "In the case \"{case}\" the copy's `requires_grad` is {requires}, and "
-            "it has a history: {history}. What makes the copy, `clone()` or another operation, is "
-            "recorded; detach as well.", CUT),
+    Mistake("keeps-graph", lambda t: t.clone(), "In the case \"{case}\" the copy's `requires_grad` is {requires}: the "
+            "operation that makes the copy, `clone()` or another, is recorded; detach as well.", CUT),
     Mistake("still-requires-grad", lambda t: t.detach().clone().requires_grad_(t.requires_grad), REQUIRES, CUT),
     Mistake("still-requires-grad", copy.deepcopy, REQUIRES, CUT),
     Mistake("flag-on-a-non-leaf", lambda t: t.clone().requires_grad_(False), 'In the case "{case}" {what} raised '
@@ -56,10 +55,9 @@ MISTAKES = [
     Mistake("returns-t-itself", lambda t: t, "In the case \"{case}\" an entry of the copy was {at_first} and became "
             "{later} when t was written to, and its history came along: this is t under another name.", CUT),
     Mistake("detaches-in-place", lambda t: t.detach_().clone(), "In the case \"{case}\" t's own `requires_grad` is "
-            "{t_requires} afterwards, and its history: {t_history}. `detach_()` cuts the caller's tensor, `detach()` "
-            "makes another one.", CUT),
-    Mistake("inference-tensor", in_inference_mode, "The copy is an inference tensor: {inference}. Autograd refuses to "
-            "save such a tensor for a backward, ever after.", OFF),
+            "{t_requires} afterwards: `detach_()` cuts the caller's tensor off, `detach()` makes another one.", CUT),
+    Mistake("inference-tensor", in_inference_mode, "`{what}` is {got} where {want} is wanted: autograd will never save "
+            "such a tensor for a backward pass.", OFF),
     Mistake("through-floats", lambda t: t.detach().double().to(t.dtype), FLOATS, CUT),
     Mistake("through-floats", lambda t: t.detach().float().to(t.dtype), FLOATS, CUT),
     Mistake("dtype-not-kept", lambda t: t.detach().clone().float(), DTYPE, CUT),

@@ -33,8 +33,8 @@ def td_loss(online: Tensor, target: Tensor) -> Tensor:
 
 
 DETACHED = (
-    "The loss follows the graph of the prediction: {follows}. The prediction was cut off, or the whole loss was "
-    "computed with the recording off, and so there is nothing to train."
+    "The loss does not follow the graph (`{what}` is {got}): the prediction was cut off, or the whole loss was "
+    "computed with recording off, so there is nothing to train."
 )
 SCALED = "The loss is {loss} where {right} is wanted: "
 
@@ -52,10 +52,10 @@ MISTAKES = [
             "\"{case}\" `{what}` is {got} where {want} is wanted: the prediction was cut off, and the gradient goes to "
             "the target.", CUT),
     Mistake("detaches-in-place", lambda online, target: ((online - target.detach_()) ** 2).mean(), "`target."
-            "requires_grad` is {requires} after the call: `detach_()` works in place, and has cut the caller's own "
-            "tensor out of its graph.", CUT),
+            "requires_grad` is {requires} after the call: `detach_()` works in place, and cut the caller's own tensor "
+            "off from its graph.", CUT),
     Mistake("switches-the-flag-off", flag_switched_off, "`target.requires_grad` is {requires} after the call: the flag "
-            "was changed on the caller's own tensor, and `detach()` gives another one.", CUT),
+            "was changed on the caller's own tensor; `detach()` gives another one.", CUT),
     Mistake("sum-not-mean", lambda o, t: squares(o, t).sum(), SCALED + "the squares were added up, not averaged.", CUT),
     Mistake("absolute-not-squared", lambda o, t: (o - t.detach()).abs().mean(), SCALED + "the error was not squared.",
             CUT),

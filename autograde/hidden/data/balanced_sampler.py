@@ -105,34 +105,36 @@ def returns_indices(labels: list[int], seed: int) -> list[int]:
 RARE = "When classes are rare"
 UNEVEN = "With {counts} samples in the classes, their shares of the draws are {shares} and should be {wanted_shares}: "
 DRAWS = (
-    'In the case "{case}" an epoch has {draws} draws where there are {count} samples: as many draws as labels are '
-    "asked for."
+    'In the case "{case}" an epoch has {draws} draws where there are {count} samples: there should be as many draws as '
+    "labels."
 )
 MISTAKES = [
-    Mistake("one-weight-per-class", one_weight_per_class, "In the case \"{case}\" the sampler has no weight for each "
-            "of the {count} samples: it draws indices of weights, so with one weight per class only the first few "
-            "samples are ever drawn.", RARE),
-    Mistake("one-weight-per-class", one_weight_per_class_absent_ones_too, "In the case \"{case}\" the {count} samples "
-            "have no weight each: one weight for each sample is wanted, or only the first few are ever drawn.", RARE),
+    Mistake("one-weight-per-class", one_weight_per_class, "In the case \"{case}\" the sampler does not have a weight "
+            "for each of the {count} samples: it draws indices of weights, so with one weight per class only the first "
+            "few samples are ever drawn.", RARE),
+    Mistake("one-weight-per-class", one_weight_per_class_absent_ones_too, "In the case \"{case}\" the sampler does not "
+            "have a weight for each of the {count} samples: it draws indices of weights, so with fewer weights only "
+            "the first few samples are ever drawn.", RARE),
     Mistake("weights-not-inverted", weights_not_inverted, UNEVEN + "frequent classes got the larger weight, so they "
             "come even more often.", RARE),
     Mistake("wrong-number-of-draws", as_many_as_the_largest_class, DRAWS, RARE),
     Mistake("without-replacement", without_replacement, "In the case \"{case}\" `replacement` is {replacement}: then "
             "every sample is drawn once, whatever its weight.", RARE),
-    Mistake("reseeds-global-rng", reseeds_the_global_generator, "In the case \"{case}\" the global generators were "
-            "moved: {generators}. Give the sampler a generator of its own.", RARE),
+    Mistake("reseeds-global-rng", reseeds_the_global_generator, "In the case \"{case}\" the call changed the state of "
+            "a global generator: {generators}. Give the sampler a generator of its own.", RARE),
     Mistake("all-weights-equal", all_weights_equal, UNEVEN + "all samples got the same weight.", RARE),
-    Mistake("root-of-the-counts", root_of_the_counts, UNEVEN + "the root of the counts makes up for half of the "
-            "imbalance only.", RARE),
+    Mistake("root-of-the-counts", root_of_the_counts, UNEVEN + "the root of the counts makes up for only half of the "
+            "imbalance.", RARE),
     Mistake("one-minus-the-share", one_minus_the_share, UNEVEN + "1 - share is smaller for frequent classes, but it is "
             "the reciprocal that makes them equal.", RARE),
-    Mistake("not-seeded", not_seeded, "In the case \"{case}\", called again with the same seed, the draws are {rerun}: "
-            "the sampler needs a generator made from `seed`.", RARE),
-    Mistake("seed-ignored", always_seed_0, "In the case \"{case}\" `{what}` gave {got} where {want} are wanted.", RARE),
+    Mistake("not-seeded", not_seeded, "In the case \"{case}\", a second call with the same seed gave {rerun}: the "
+            "sampler needs a generator made from `seed`.", RARE),
+    Mistake("seed-ignored", always_seed_0, "In the case \"{case}\" another seed gave {got} where {want} are wanted: "
+            "make the generator from `seed`.", RARE),
     Mistake("wrong-number-of-draws", one_for_each_class, DRAWS, RARE),
     Mistake("wrong-number-of-draws", as_many_as_the_smallest_class, DRAWS, RARE),
-    Mistake("returns-indices", returns_indices, "The call returned {returned}: a loader asks its sampler anew in each "
-            "epoch, so the sampler itself is wanted.", RARE),
+    Mistake("returns-indices", returns_indices, "The call returned {returned}: a loader goes through its sampler anew "
+            "in each epoch, so return the sampler itself.", RARE),
 ]  # fmt: skip
 
 

@@ -146,7 +146,7 @@ STD = 'In the case "{case}" the std is {std} and should be {wanted_std}: '
 MISTAKES = [
     Mistake("averages-batch-statistics", averages_the_stds, AVERAGED + "the batches' own statistics were averaged, so "
             "a small batch counts as much as a large one, and their difference in mean is lost.", NORMAL),
-    Mistake("sample-variance", with_std(lambda x: x.std(PIXELS)), STD + "the variance was divided by n - 1, the "
+    Mistake("sample-variance", with_std(lambda x: x.std(PIXELS)), STD + "the variance was divided by n - 1, but the "
             "population's is divided by n.", NORMAL),
     Mistake("catastrophic-cancellation", sums_squares_in_float32, STD + "E[x²] - E[x]² in float32 subtracts two "
             "numbers near 10⁸, of which only 7 digits are known.", NORMAL),
@@ -159,7 +159,8 @@ MISTAKES = [
     Mistake("first-batch-only", first_batch_only, AVERAGED + "only the first batch was looked at.", NORMAL),
     Mistake("not-per-channel", over_dimensions(0, 1, 2, 3), "In the case \"{case}\" `{what}` is {got} where {want} is "
             "wanted: each channel has its own.", NORMAL),
-    Mistake("reduces-the-batch-only", over_dimensions(0), SHAPE + "height and width are to be reduced too.", NORMAL),
+    Mistake("reduces-the-batch-only", over_dimensions(0), SHAPE + "height and width have to be averaged over, too.",
+            NORMAL),
     Mistake("keeps-the-batch", over_dimensions(2, 3), SHAPE + "the images of all batches make one number for each "
             "channel.", NORMAL),
     Mistake("variance-not-rooted", with_std(lambda x: x.var(PIXELS, correction=0)), STD + "the root of the variance is "
@@ -169,10 +170,10 @@ MISTAKES = [
     Mistake("averages-image-statistics", with_std(lambda x: x.mean((2, 3)).std(0, correction=0)), STD + "each image "
             "was averaged first; how the pixels of an image differ is lost.", NORMAL),
     Mistake("returns-float64", returns_float64, "`{what}` is {got_dtype} where {want_dtype} is wanted: compute in "
-            "float64, and return what the images are.", NORMAL),
+            "float64, but return the dtype of the images.", NORMAL),
     Mistake("returns-float32", returns_float32, "`{what}` is {got_dtype} where {want_dtype} is wanted: the images may "
-            "be of another dtype, and it is theirs that is returned.", NORMAL),
-    Mistake("returns-lists", returns_lists, "`{what}` is {got}: the answer is a pair of tensors.", NORMAL),
+            "be of another dtype, and the result should have theirs.", NORMAL),
+    Mistake("returns-lists", returns_lists, "`{what}` is {got}: the answer should be a pair of tensors.", NORMAL),
 ]  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def leaves_bytes(train: bool, mean: list[float], std: list[float], size: int) ->
 
 
 IMAGES = "Images, and what may be done to them"
-DRAWS = 'In the case "{case}" the draws are {draws}: '
+DRAWS = 'In the case "{case}" the results of repeated calls are {draws}: '
 GREY = (
     'In the case "{case}" a grey of {level} came out as {middle} in the first channel and should be {wanted_middle}: '
 )
@@ -145,32 +145,34 @@ SHAPE = 'In the case "{case}" the result has shape {shape_got} where {shape_want
 MISTAKES = [
     Mistake("augments-evaluation", augments_always, DRAWS + "an evaluation that crops and flips at random gives "
             "another result each time.", IMAGES),
-    Mistake("normalizes-unscaled", normalises_unscaled, GREY + "mean and std are those of values in 0..1, and the "
+    Mistake("normalizes-unscaled", normalises_unscaled, GREY + "mean and std are those of values in 0..1, but the "
             "values were still 0..255.", IMAGES),
-    Mistake("normalizes-unscaled", scales_afterwards, GREY + "the values were scaled to 0..1 after normalising, and "
-            "mean and std belong to scaled ones.", IMAGES),
-    Mistake("augments-evaluation", flips_in_evaluation_too, 'In the case "{case}" the image was {flipped} flipped: in '
+    Mistake("normalizes-unscaled", scales_afterwards, GREY + "the values were scaled to 0..1 only after normalising, "
+            "but mean and std are those of scaled values.", IMAGES),
+    Mistake("augments-evaluation", flips_in_evaluation_too, 'In the case "{case}" the image was flipped {flipped}: in '
             "evaluation nothing is random.", IMAGES),
     Mistake("does-not-flip", flips_never, "In the case \"{case}\" the image was {flipped} flipped in 40 draws: "
             "training wants a random flip.", IMAGES),
-    Mistake("does-not-normalise", does_not_normalise, GREY + "the mean was not subtracted, the std not divided by.",
+    Mistake("does-not-normalise", does_not_normalise, GREY + "the mean was not subtracted, and nothing was divided by "
+            "the std.",
             IMAGES),
     Mistake("never-augments", augments_never, DRAWS + "training wants a random crop and a random flip.", IMAGES),
     Mistake("augments-evaluation-only", augments_evaluation_only, DRAWS + "`train` is used the wrong way round.",
             IMAGES),
-    Mistake("does-not-crop", does_not_crop, "In the case \"{case}\" the image is cropped {cropped}: training wants a "
-            "random crop.", IMAGES),
+    Mistake("does-not-crop", does_not_crop, "In the case \"{case}\" the crop is {cropped}: training wants a random "
+            "crop.", IMAGES),
     Mistake("crops-at-two-places", crops_at_a_corner, DRAWS + "a random crop may lie anywhere in the image, and "
-            "whether it is flipped is another draw.", IMAGES),
+            "whether the image is flipped is drawn separately.", IMAGES),
     Mistake("always-flips", flips_always, "In the case \"{case}\" the image is {flipped} flipped: a random flip leaves "
             "half of the images as they are.", IMAGES),
     Mistake("size-of-the-short-side", sets_the_short_side, SHAPE + ": `Resize` with one int sets the shorter side.",
             IMAGES),
-    Mistake("evaluation-not-resized", does_not_resize, SHAPE + ".", IMAGES),
+    Mistake("evaluation-not-resized", does_not_resize, SHAPE + ": every image gets this size, in evaluation too.",
+            IMAGES),
     Mistake("normalises-training-only", normalises_training_only, GREY + "what the model saw in training it has to see "
             "in evaluation too.", IMAGES),
-    Mistake("divides-by-the-variance", divides_by_the_variance, GREY + "it is the standard deviation that is divided "
-            "by.", IMAGES),
+    Mistake("divides-by-the-variance", divides_by_the_variance, GREY + "divide by the standard deviation, not by its "
+            "square.", IMAGES),
     Mistake("left-as-bytes", leaves_bytes, "In the case \"{case}\" the result is {kind_got} where {kind_wanted} is "
             "wanted.", IMAGES),
 ]  # fmt: skip

@@ -170,43 +170,48 @@ class SeededByHash(ByLength):
 
 LENGTHS = "Batches of similar lengths"
 SAME = 'In the case "{case}" the order of the batches in epoch 1 is {order}: '
-RESEEDED = 'In the case "{case}" the global generators were moved: {generators}. Use a generator of the sampler\'s own.'
+RESEEDED = (
+    'In the case "{case}" the call changed the state of a global generator: {generators}. Give the sampler a generator '
+    "of its own."
+)
 MISTAKES = [
-    Mistake("drops-last-batch", DropsLastBatch, "In the case \"{case}\" {missing} of {count} indices never come: the "
-            "last batch is smaller, and belongs to the epoch too.", LENGTHS),
-    Mistake("same-order-every-epoch", ForgetsTheEpoch, SAME + "it depends on the seed alone, and has to depend on "
-            "the epoch as well.", LENGTHS),
-    Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" {what}: {got}. A few orders were used in "
-            "turn, and each epoch should have a new one.", LENGTHS),
+    Mistake("drops-last-batch", DropsLastBatch, "In the case \"{case}\" {missing} of {count} indices never come up: "
+            "the last batch is smaller, but belongs to the epoch too.", LENGTHS),
+    Mistake("same-order-every-epoch", ForgetsTheEpoch, SAME + "it depends on the seed alone, but has to depend on the "
+            "epoch as well.", LENGTHS),
+    Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" there were {got} among the {what}: a few "
+            "orders were used in turn, but each epoch should have a new one.", LENGTHS),
     Mistake("reseeds-global-rng", ReseedsRandom, RESEEDED, LENGTHS),
-    Mistake("ignores-lengths", IgnoresLengths, "In the case \"{case}\" the padding is {padding}: batches of like "
-            "lengths are asked for.", LENGTHS),
+    Mistake("ignores-lengths", IgnoresLengths, "In the case \"{case}\" the padding is {padding}. Each batch should "
+            "hold indices of similar lengths.", LENGTHS),
     Mistake("sorts-coarsely", SortsCoarsely, "In the case \"{case}\" the lengths in a batch are {neighbours}: within "
-            "classes of about equal length they are in no order, so a batch has longer and shorter ones than need be.",
+            "groups of about equal length they are in no order, so a batch holds longer and shorter ones than "
+            "necessary.",
             LENGTHS),
-    Mistake("counts-epochs-itself", CountsEpochsItself, "In the case \"{case}\" epoch 1, read twice in a row, was "
-            "{reread} the second time: either the epoch was counted on, or the generator drew on. Make it anew from "
-            "seed and epoch in `__iter__`.", LENGTHS),
+    Mistake("counts-epochs-itself", CountsEpochsItself, "In the case \"{case}\" epoch 1, read twice in a row, had "
+            "{reread} order the second time: either the epoch was counted up, or the generator went on drawing. Make "
+            "the order anew from seed and epoch in `__iter__`.", LENGTHS),
     Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" epoch 1, read twice in a row, was {reread} the "
             "second time: what was made before is used up, so make the batches in `__iter__`.", LENGTHS),
     Mistake("needs-set-epoch", NeedsSetEpoch, "In the case \"{case}\" the call raised {error}: before `set_epoch` is "
             "called, the epoch is 0.", LENGTHS),
     Mistake("seeded-by-a-salted-hash", SeededByHash, "In the case \"{case}\" epoch 1 comes in {elsewhere} order in a "
-            "new process: Python gives the `hash` of a text other values in each process.", LENGTHS),
+            "new process: Python's `hash` of a string has a different value in each process.", LENGTHS),
     Mistake("same-order-every-epoch", NeverShuffles, SAME + "either the sorted batches were not shuffled, or always "
             "from the same seed.", LENGTHS),
     Mistake("reseeds-global-rng", ReseedsTorch, RESEEDED, LENGTHS),
     Mistake("reseeds-global-rng", ReseedsNumpy, RESEEDED, LENGTHS),
     Mistake("order-not-reproducible", GoesOnDrawing, "In the case \"{case}\" epoch 1 came in {rerun} order the second "
             "time: it has to depend on seed and epoch, and on nothing else.", LENGTHS),
-    Mistake("seed-ignored", ForgetsTheSeed, "In the case \"{case}\" epoch 1 with another seed has {reseeded} order.",
+    Mistake("seed-ignored", ForgetsTheSeed, "In the case \"{case}\" epoch 1 with another seed has {reseeded} order: "
+            "the order has to depend on `seed`.",
             LENGTHS),
-    Mistake("yields-indices-not-batches", YieldsIndices, "In the case \"{case}\" the sampler yields {yields}: "
-            "each thing that it yields should be a batch, a list of indices.", LENGTHS),
+    Mistake("yields-indices-not-batches", YieldsIndices, "In the case \"{case}\" the sampler yields {yields}: each "
+            "item it yields should be a batch, a list of indices.", LENGTHS),
     Mistake("yields-lengths", YieldsLengths, "In the case \"{case}\" the sampler yields {yields}: the lengths "
             "themselves were sorted and cut into batches; sort the indices by their lengths.", LENGTHS),
     Mistake("fills-the-last-batch", FillsLastBatch, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
-            "the last batch may be smaller, it is not filled up.", LENGTHS),
+            "the last batch may be smaller; do not fill it up.", LENGTHS),
     Mistake("draws-from-the-global-generators", SeedsNothing, "In the case \"{case}\" epoch 1 of a fresh sampler has "
             "{fresh} order: nothing was seeded.", LENGTHS),
 ]  # fmt: skip

@@ -104,9 +104,9 @@ TWINS = (
 SIZES = 'In the case "{case}" the batches have {sizes} items where {wanted_sizes} are wanted: '
 MISTAKES = [
     one("shuffles-evaluation", load, "In the case \"{case}\" the order is {order}, where evaluation goes through the "
-        "data in turn: shuffling is for training only.", WORKERS, shuffle=True),
+        "data from first to last: shuffling is for training only.", WORKERS, shuffle=True),
     one("pins-without-cuda", load, "In the case \"{case}\" `pin_memory` is {pins}: pinned memory speeds up copies to a "
-        "CUDA device, and elsewhere costs time or warns.", WORKERS, pin_memory=True),
+        "CUDA device; elsewhere it costs time or raises a warning.", WORKERS, pin_memory=True),
     one("drops-evaluation-samples", load, SIZES + "an evaluation that leaves samples out measures something else.",
         WORKERS, drop_last=True),
     one("identical-worker-rng", with_workers_that(seed_both), TWINS, WORKERS),
@@ -117,7 +117,7 @@ MISTAKES = [
     one("never-pins", load, 'In the case "{case}" `pin_memory` is {pins}: for a CUDA device batches are pinned. A '
         '`torch.device` never equals a string, so compare its `type`.', WORKERS, pin_memory=False),
     one("one-order-for-all-epochs", shuffles_once, "In the case \"{case}\" the {what} is {got}: the items were put in "
-        "a new order once, when the loader was made, and each epoch has to shuffle anew.", WORKERS),
+        "a new order once, when the loader was made, but each epoch has to shuffle anew.", WORKERS),
     one("order-not-seeded", load, "In the case \"{case}\" a second run with the same seed has {rerun} order: it was "
         "drawn from the global generator, so pass one made from `seed`.", WORKERS, generator=None),
     one("order-not-seeded", seeds_the_global_generator, "In the case \"{case}\" a second run with the same seed has "
@@ -131,7 +131,7 @@ MISTAKES = [
     one("crashes-without-workers", load, "In the case \"{case}\" the call raised {error}: persistent workers are "
         "refused where there are none.", WORKERS, persistent_workers=True),
     one("num-workers-ignored", no_workers, "In the case \"{case}\" {workers} workers took part, although the caller "
-        "asked for some.", WORKERS),
+        "asked for workers.", WORKERS),
     one("workers-not-seeded", with_workers_that(seed_from_the_clock), "In the case \"{case}\" NumPy {numpy_rerun} in a "
         "second run with the same seed: the seeds of the workers have to come from `seed`, in evaluation as well.",
         WORKERS),

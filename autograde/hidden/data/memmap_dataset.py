@@ -159,7 +159,7 @@ OPENED = (
     "constructed, and another one has taken its place before the first use."
 )
 TRAVELS = OPENED + " And it travels with the pickled dataset."
-FILE = 'In the case "{case}" `item 1 after the file changed` says: {follows}. '
+FILE = 'In the case "{case}" the file was written to after item 1 was read, and the item {follows}. '
 WRITABLE = FILE + "The file says: {file}. An item mapped for writing looks into the file."
 READ = (
     'In the case "{case}" `{what}` is {got} where {want} is wanted: the whole file, {bytes} bytes, was read into '
@@ -169,8 +169,8 @@ MISTAKES = [
     Mistake("opens-in-init", OpensInInit, OPENED, LARGE),
     Mistake("loads-everything", LoadsEverything, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: all "
             "{bytes} bytes had been read into memory at the first use, and the file was not asked again.", LARGE),
-    Mistake("loads-everything", LoadsOnceToLook, "In the case \"{case}\" `{what}` says: {got}. The file was read as a "
-            "whole for its first item, which a file larger than memory does not allow.", LARGE),
+    Mistake("loads-everything", LoadsOnceToLook, "In the case \"{case}\" for one item the dataset read {got}, which is "
+            "impossible where the file is larger than memory.", LARGE),
     Mistake("shares-file-memory", SharesFileMemory, FILE + "The item is not a tensor of its own but looks into the "
             "mapped file, so copy it.", LARGE),
     Mistake("pickles-the-data", PicklesTheData, "In the case \"{case}\" the pickled dataset takes {pickled}: a memmap "
@@ -188,17 +188,19 @@ MISTAKES = [
             "dataset.", LARGE),
     Mistake("items-are-shared", KeepsItems, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the same "
             "tensor was handed out twice, and one reader's change reached the other.", LARGE),
-    Mistake("returns-arrays", ReturnsArrays, "In the case \"{case}\" `{what}` is {got}: an item is a tensor.", LARGE),
+    Mistake("returns-arrays", ReturnsArrays, "In the case \"{case}\" `{what}` is {got}: an item should be a tensor.",
+            LARGE),
     Mistake("wrong-length", WrongLength, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the first "
             "entry of the shape is the number of items.", LARGE),
     Mistake("scales-the-items", ScalesTheItems, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
-            "numbers are to come as they are.", LARGE),
+            "numbers should come as they are.", LARGE),
     Mistake("wants-arrays", WantsArrays, "In the case \"{case}\" the dataset raised {error}: where `shape` has one "
-            "entry, an item is a single number, and NumPy gives it as no array; `np.array` makes one of it.", LARGE),
+            "entry, an item is a single number, and NumPy returns a scalar for it; `np.array` makes an array of that.",
+            LARGE),
     Mistake("wants-a-path-object", WantsAPathObject, "In the case \"{case}\" the dataset raised {error}: the path may "
             "come as a string, and `np.memmap` takes both.", LARGE),
-    Mistake("cannot-open-again", ForgetsThePath, "In the case \"{case}\" `{what}` is {got}: after unpickling, the "
-            "dataset has to find its file again.", LARGE),
+    Mistake("cannot-open-again", ForgetsThePath, "In the case \"{case}\" `{what}` ended with {got}: after unpickling, "
+            "the dataset has to find its file again.", LARGE),
 ]  # fmt: skip
 
 

@@ -126,12 +126,13 @@ REAL = 'In the case "{case}" the lengths are {lengths}, and the mask says that {
 PLACE = 'In the case "{case}" the value of `{what}` at {at} is {got_at} where {want_at} is wanted: '
 SHAPE = 'In the case "{case}" `{what}` has shape {got_shape} where {want_shape} is wanted: '
 MISTAKES = [
-    Mistake("mask-inverted", mask_inverted, REAL + "here True means real, as in lesson 1, and it marks the padding.",
+    Mistake("mask-inverted", mask_inverted, REAL + "True should mean real, as in lesson 1, but here it marks the "
+            "padding.",
             PADDING),
     Mistake("mask-from-values", mask_from_values, REAL + "a real token may have the id of the padding, so the mask has "
             "to come from the lengths.", PADDING),
-    Mistake("pads-left", pads_left, PLACE + "the padding stands before the tokens and belongs after them.", PADDING),
-    Mistake("pad-id-ignored", pads_with_zero, PLACE + "the padding is `pad_id`, whatever that is.", PADDING),
+    Mistake("pads-left", pads_left, PLACE + "the padding stands before the tokens, but belongs after them.", PADDING),
+    Mistake("pad-id-ignored", pads_with_zero, PLACE + "the padding should be `pad_id`, whatever that is.", PADDING),
     Mistake("labels-as-floats", labels_as_floats, "The labels are {got_dtype} where {want_dtype} is wanted: cross "
             "entropy takes class numbers as integers.", PADDING),
     Mistake("mask-of-ints", mask_of_ints, "The mask is {got_dtype} where {want_dtype} is wanted: an integer tensor "
@@ -140,19 +141,19 @@ MISTAKES = [
     Mistake("ids-in-int32", ids_in_int32, "The ids are {got_dtype} where {want_dtype} is wanted.", PADDING),
     Mistake("labels-are-a-list", labels_in_a_list, "`{what}` is {got} where {want} is wanted: labels have to be an "
             "int64 tensor.", PADDING),
-    Mistake("cut-to-the-shortest", cut_to_the_shortest, SHAPE + "the longest ticket sets the width, and no token is "
-            "lost.", PADDING),
+    Mistake("cut-to-the-shortest", cut_to_the_shortest, SHAPE + "the longest ticket sets the width, so that no token "
+            "is lost.", PADDING),
     Mistake("cut-at-a-maximum", cut_at_512, SHAPE + "no ticket is cut, however long it is.", PADDING),
     Mistake("padded-to-a-fixed-width", padded_to_eight, SHAPE + "the longest of this batch sets the width.", PADDING),
     Mistake("at-least-one-column", at_least_one_column, SHAPE + "where no ticket has a word there is no column.",
             PADDING),
-    Mistake("order-changed", sorted_by_length, "In the case \"{case}\" `{what}` differs from what is wanted, {got} "
-            "against {want}: the tickets were sorted by length, and have to stay in the batch's order.", PADDING),
+    Mistake("order-changed", sorted_by_length, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
+            "tickets were sorted by length, but have to stay in the batch's order.", PADDING),
     Mistake("time-first", time_first, SHAPE + "the batch is the first axis.", PADDING),
-    Mistake("mask-from-values", mask_where_not_zero, REAL + "it asks whether an id is 0, and the lengths were not "
-            "asked.", PADDING),
+    Mistake("mask-from-values", mask_where_not_zero, REAL + "it was made from the ids that are not 0, but only the "
+            "lengths tell which tokens are real.", PADDING),
     Mistake("stacks-without-padding", stacks_without_padding, "In the case \"{case}\", with tickets of the lengths "
-            "{lengths}, the call raised {error}: a tensor is a block, so the short ones have to be filled up first.",
+            "{lengths}, the call raised {error}: a tensor is a block, so the shorter ones have to be padded first.",
             PADDING),
 ]  # fmt: skip
 

@@ -208,19 +208,19 @@ MISTAKES = [
             "position that was loaded.", STOPPING),
     Mistake("same-order-every-epoch", ForgetsTheEpoch, "In the case \"{case}\" the order of the next epoch is "
             "{following}: it has to depend on the epoch as well as on the seed.", STOPPING),
-    *(Mistake("drawn-from-one-generator", program, "In the case \"{case}\" {what}: {got}. The orders were drawn one "
-              "after another from a generator that was seeded once, so a fresh sampler begins again with the first of "
-              "them, whatever the epoch is. Seed from `seed` and the epoch for each order.", STOPPING)
+    *(Mistake("drawn-from-one-generator", program, "In the case \"{case}\" the {what} came out as {got}: the orders "
+              "were drawn one after another from a generator that was seeded once, so a fresh sampler begins again with "
+              "the first of them, whatever the epoch. Seed from `seed` and the epoch for each order.", STOPPING)
       for program in (DrawsFromOneGenerator, SavesTheGenerator, DrawsForEachNewEpoch)),
     Mistake("counted-all-at-once", CountsAllAtOnce, JOINED + "the position was moved to the end before the indices "
             "were handed out. Count each index before its `yield`.", STOPPING),
-    Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" {what}: {got}. A few orders were used in "
-            "turn, and each epoch should have one of its own.", STOPPING),
+    Mistake("orders-come-again", TakesOrdersInTurn, "In the case \"{case}\" there were {got} among the {what}: a few "
+            "orders were used in turn, but each epoch should have one of its own.", STOPPING),
     Mistake("counts-after-the-yield", CountsAfterTheYield, JOINED + "the saved position was one behind. Count "
             "an index before its `yield`: what stands after it runs only when the next one is asked for.", STOPPING),
     Mistake("seeded-by-a-salted-hash", SeededByHash, "In the case \"{case}\" the {what} is {got} where {want} is "
-            "wanted: Python gives the `hash` of a text other values in each process, and it is a new process "
-            "that resumes.",
+            "wanted: Python's `hash` of a string has a different value in each process, and it is a new process that "
+            "resumes.",
             STOPPING),
     Mistake("keeps-the-callers-state", KeepsTheCallersState, "In the case \"{case}\" the {what} is {got}, and should "
             "be {want}: the sampler went on counting in the dict that it was given to load.", STOPPING),
@@ -229,14 +229,14 @@ MISTAKES = [
             "taken up.", STOPPING),
     Mistake("position-since-the-resume", CountsSinceTheResume, JOINED + "the position was counted from the last "
             "resume, not from the start of the epoch.", STOPPING),
-    Mistake("epoch-not-saved", SavesThePositionOnly, JOINED + "the epoch was either not saved or not loaded, so "
-            "the order was another.", STOPPING),
+    Mistake("epoch-not-saved", SavesThePositionOnly, JOINED + "the epoch was either not saved or not loaded, so the "
+            "order was a different one.", STOPPING),
     Mistake("state-changes-later", HandsOutItsOwnDict, JOINED + "`state_dict` returned the sampler's own dict, which "
             "went on counting.", STOPPING),
-    Mistake("new-epoch-keeps-position", NeverResets, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: "
-            "a new epoch begins at its first index.", STOPPING),
-    Mistake("unshuffled", NeverShuffles, "In the case \"{case}\" the {n} indices come {order}, where a shuffled "
-            "order is wanted.", STOPPING),
+    Mistake("new-epoch-keeps-position", NeverResets, "In the case \"{case}\" the {what}, is {got}: a new epoch has to "
+            "begin at its first index.", STOPPING),
+    Mistake("unshuffled", NeverShuffles, "In the case \"{case}\" the order of the {n} indices is {order}, where a "
+            "shuffled one is wanted.", STOPPING),
     Mistake("seed-ignored", ForgetsTheSeed, "In the case \"{case}\" `{what}` is {got} where {want} is wanted.",
             STOPPING),
 ]  # fmt: skip

@@ -120,9 +120,11 @@ MISTAKES = [
             "number: rank + worker is not a number of its own for each reader.", STREAMS),
     Mistake("ranks-counted-for-workers", CountsRanksForWorkers, SHARES + "The number of a reader is rank * workers + "
             "worker, and not rank * world_size + worker.", STREAMS),
-    Mistake("divides-twice-by-position", DividesTwiceByPosition, SHARES + "The same position was divided by the number "
-            "of workers and by the number of ranks: with two of each, an even one is never odd as well.", STREAMS),
-    Mistake("drops-the-remainder", CutsBlocks, SHARES + "Blocks of equal size leave over what does not divide evenly.",
+    Mistake("divides-twice-by-position", DividesTwiceByPosition, "In the case \"{case}\" {what} is {got}. Each "
+            "position was divided by the number of workers and again by the number of ranks: with two of each, a "
+            "reader whose worker and rank numbers differ gets nothing.", STREAMS),
+    Mistake("drops-the-remainder", CutsBlocks, SHARES + "Blocks of equal size leave out the remainder when the items "
+            "do not divide evenly.",
             STREAMS),
     Mistake("can-be-read-once-only", ReadOnce, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
             "first epoch used up what it read from; begin anew in every `__iter__`.", STREAMS),

@@ -180,24 +180,24 @@ def returns_tensors(n: int, fractions: list[float], seed: int) -> Any:
 
 SPLITS = "Splits without leakage"
 RESEEDED = (
-    'In the case "{case}" the call moved the global generators: {generators}. Whoever draws afterwards draws '
-    "other numbers than without the call; use a generator of its own."
+    'In the case "{case}" the call changed the state of a global generator: {generators}. Whoever draws from it '
+    "afterwards gets other numbers than without the call; use a generator of your own."
 )
 LOST = 'In the case "{case}" {missing} of the {n} indices are in no part: '
 MISTAKES = [
     Mistake("unshuffled", unshuffled, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the parts keep "
             "the order of the file, which is often sorted by date or by class.", SPLITS),
     Mistake("shuffled-after-the-cut", shuffled_after_the_cut, "In the case \"{case}\" `{what}` is {got} where {want} "
-            "is wanted: the parts were cut first and shuffled then, so each of them still holds neighbours of the "
+            "is wanted: the parts were cut first and shuffled only then, so each of them still holds neighbours of the "
             "file.", SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch, RESEEDED, SPLITS),
     Mistake("reseeds-global-rng", reseeds_torch_and_puts_the_state_back, RESEEDED, SPLITS),
     Mistake("loses-samples", rounds_every_size_down, LOST + "each size was rounded by itself, and together "
             "they are fewer than n.", SPLITS),
-    Mistake("accepts-any-fractions", refuses_nothing, "In the case \"{case}\" the call gave {got}: fractions that do "
+    Mistake("accepts-any-fractions", refuses_nothing, "In the case \"{case}\" the outcome was {got}: fractions that do "
             "not sum to 1 have to be refused.", SPLITS),
-    Mistake("accepts-nearly-1", rounds_the_sum, "In the case \"{case}\" the call gave {got}: a tolerance is for "
-            "rounding errors, and what is missing here is much more.", SPLITS),
+    Mistake("accepts-nearly-1", rounds_the_sum, "In the case \"{case}\" the outcome was {got}: a tolerance is for "
+            "rounding errors, but what is missing here is much more.", SPLITS),
     Mistake("cuts-one-too-early", cuts_one_too_early, "In the case \"{case}\" the sizes are {sizes}: each part ends "
             "one index too early, and the last has too many. The fractions of n are whole numbers here.", SPLITS),
     Mistake("compares-floats-exactly", compares_floats_exactly, "In the case \"{case}\" the call raised {error}: 0.7 + "
@@ -207,14 +207,14 @@ MISTAKES = [
     Mistake("loses-samples", leaves_gaps, LOST + "each part has to begin where the one before ended.", SPLITS),
     Mistake("loses-samples", rounds_the_borders_down, LOST + "the fractions add up to a little less than 1 in floating "
             "point, and the last cut was rounded down.", SPLITS),
-    Mistake("parts-overlap", overlaps, "In the case \"{case}\" {twice} indices are in two parts: what is trained on "
-            "and tested on says nothing.", SPLITS),
-    Mistake("seed-ignored", seed_ignored, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the split "
-            "has to depend on `seed` and on nothing else.", SPLITS),
-    Mistake("same-split-for-every-seed", always_seed_42, "In the case \"{case}\" `{what}` gave {got} where {want} are "
-            "wanted: `seed` has to be used.", SPLITS),
+    Mistake("parts-overlap", overlaps, "In the case \"{case}\" {twice} of the indices are in two parts: a test on "
+            "samples that were trained on says nothing.", SPLITS),
+    Mistake("seed-ignored", seed_ignored, "In the case \"{case}\" a second call with the same seed gave {got}: the "
+            "split has to depend on `seed` and on nothing else.", SPLITS),
+    Mistake("same-split-for-every-seed", always_seed_42, "In the case \"{case}\" another seed gave {got}: the "
+            "shuffling has to use `seed`.", SPLITS),
     Mistake("returns-tensors", returns_tensors, "The call returned {returned}.", SPLITS),
-    Mistake("says-not-what-is-wrong", says_bad_input, "In the case \"{case}\" the call raised {error}: the message "
+    Mistake("says-not-what-is-wrong", says_bad_input, "In the case \"{case}\" the outcome was {error}. The message "
             "should name `fractions` and say what they are or what they sum to.", SPLITS),
     Mistake("parts-overlap", draws_each_part_anew, "In the case \"{case}\" {twice} indices are in several parts and "
             "{missing} in none: each part was drawn for itself.", SPLITS),

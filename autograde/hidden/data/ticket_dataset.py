@@ -201,7 +201,7 @@ COMMAS = OUTCOME + (
     "a field in quotes may hold commas and line breaks, so the file cannot be cut at commas or read line by line."
 )
 UNKNOWN = 'In the case "{case}" the item is {item} and should be {wanted_item}: '
-LINES = 'The message of the ValueError says "{message}", and the bad row stands in line {line}: '
+LINES = 'The message of the ValueError says "{message}", but the bad row is in line {line}: '
 HEADER = LINES + "a row may take several lines, and the header is line 1."
 IDS = 'In the case "{case}" the ids are {ids_dtype} where {wanted_ids_dtype} is wanted'
 COUNT = 'In the case "{case}" the dataset has {length} tickets where {wanted_length} are wanted: '
@@ -210,17 +210,17 @@ MISTAKES = [
     Mistake("splits-on-commas", splitting(lambda line: line.split(",")), COMMAS, TICKETS),
     Mistake("splits-on-commas", splitting(lambda line: line.rsplit(",", 1)), COMMAS, TICKETS),
     Mistake("splits-on-commas", splitting(lambda line: [*line.split(","), ""][:2] if line else []), COMMAS, TICKETS),
-    Mistake("crashes-on-unknown-word", looking_up(lambda vocab, word: vocab[word]), "In the case \"{case}\" the item "
-            "could not be made, the dataset raised {error}: words that are not in the vocabulary become "
+    Mistake("crashes-on-unknown-word", looking_up(lambda vocab, word: vocab[word]), "In the case \"{case}\" the "
+            "dataset raised {error} where an item is wanted: words that are not in the vocabulary become "
             "vocab[\"<unk>\"].", TICKETS),
     Mistake("counts-header", CountsHeader, COUNT + "the header was counted as one of them.", TICKETS),
-    Mistake("drops-unknown-words", DropsUnknownWords, UNKNOWN + "an unknown word becomes vocab[\"<unk>\"], it is not "
+    Mistake("drops-unknown-words", DropsUnknownWords, UNKNOWN + "an unknown word becomes vocab[\"<unk>\"]; it is not "
             "left out.", TICKETS),
-    Mistake("words-not-lowered", finding(str.split), UNKNOWN + "the words of the vocabulary are lower case, those of "
-            "the ticket were not made so.", TICKETS),
+    Mistake("words-not-lowered", finding(str.split), UNKNOWN + "the words of the vocabulary are lower case, but those "
+            "of the ticket were not lower-cased.", TICKETS),
     Mistake("labels-lowered", override(Tickets, rows=lambda self, f: Tickets.rows(self, map(str.lower, f))), "In the "
             "case \"{case}\" the classes are {classes} where {wanted_classes} are wanted: the text is lower-cased "
-            "before it is cut into tokens, the names of the labels stay as they are.", TICKETS),
+            "before it is cut into tokens, but the names of the labels stay as they are.", TICKETS),
     Mistake("classes-not-sorted", ClassesAsSeen, "In the case \"{case}\" the classes are {classes} where "
             "{wanted_classes} are wanted: they are sorted by name, whichever ticket comes first.", TICKETS),
     Mistake("label-left-as-text", LabelAsText, UNKNOWN + "the label is the place of its name among the classes.",
@@ -232,10 +232,10 @@ MISTAKES = [
     Mistake("vocabulary-grows", looking_up(lambda vocab, word: vocab.setdefault(word, len(vocab))), UNKNOWN + "an "
             "unknown word got an id beyond the vocabulary, which no embedding has a row for.", TICKETS),
     Mistake("splits-on-single-spaces", finding(lambda text: text.lower().split(" ")), UNKNOWN + "`split(\" \")` makes "
-            "empty words of several spaces and leaves tabs and line breaks in, `split()` takes any white space.",
+            "empty words of several spaces and leaves tabs and line breaks in; `split()` splits at any white space.",
             TICKETS),
     Mistake("some-white-space-only", finding(lambda text: re.findall("[^ \t\r\n]+", text.lower())),
-            UNKNOWN + "`split()` takes any white space, a no-break space as well.", TICKETS),
+            UNKNOWN + "`split()` splits at any white space, a no-break space included.", TICKETS),
     Mistake("line-breaks-lost", LosesLineBreaks, UNKNOWN + "a line break between quotes belongs to the text, and the "
             "words on both sides of it ran together.", TICKETS),
     Mistake("empty-text-has-a-token", finding(lambda text: text.lower().split() or [""]), UNKNOWN + "a text without "
@@ -243,29 +243,29 @@ MISTAKES = [
     Mistake("letters-not-words", finding(lambda text: list(text.lower())), UNKNOWN + "each letter was looked up, and "
             "not each word.", TICKETS),
     Mistake("ids-in-int32", giving(lambda ids: torch.tensor(ids, dtype=torch.int32)), IDS + ".", TICKETS),
-    Mistake("ids-are-a-list", giving(lambda ids: ids), "In the case \"{case}\" the {item}, and have to be an int64 "
+    Mistake("ids-are-a-list", giving(lambda ids: ids), "In the case \"{case}\" the {item}, but have to be an int64 "
             "tensor.", TICKETS),
     Mistake("label-is-a-tensor", LabelAsTensor, UNKNOWN + "the label has to be a plain int.", TICKETS),
     Mistake("labels-from-one", LabelsFromOne, UNKNOWN + "classes are numbered from 0.", TICKETS),
     Mistake("bad-rows-skipped", SkipsBadRows, OUTCOME + "the row in line {line} was left out, where a ValueError is "
             "wanted.", TICKETS),
-    Mistake("bad-rows-found-too-late", FindsBadRowsLate, "In the case \"{case}\" constructing gave {got}: the bad row "
-            "in line {line} has to be found there, and not in the middle of training.", TICKETS),
-    Mistake("empty-label-accepted", AcceptsEmptyLabels, OUTCOME + "line {line} has an empty label, and was taken.",
+    Mistake("bad-rows-found-too-late", FindsBadRowsLate, "In the case \"{case}\" constructing the dataset raised "
+            "{got}: the bad row in line {line} has to be found there, and not in the middle of training.", TICKETS),
+    Mistake("empty-label-accepted", AcceptsEmptyLabels, OUTCOME + "line {line} has an empty label, but was accepted.",
             TICKETS),
-    Mistake("empty-text-refused", RefusesEmptyTexts, RAISED + "a text may be empty, a label may not.", TICKETS),
+    Mistake("empty-text-refused", RefusesEmptyTexts, RAISED + "a text may be empty; only a label may not.", TICKETS),
     Mistake("empty-text-dropped", DropsEmptyTexts, COUNT + "a text may be empty.", TICKETS),
-    Mistake("blank-lines-refused", RefusesBlankLines, RAISED + "blank lines are no rows and are skipped.", TICKETS),
+    Mistake("blank-lines-refused", RefusesBlankLines, RAISED + "blank lines are not rows, and are skipped.", TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"row {place + 1}"), LINES + "a row may take several "
             "lines, and blank lines count too.", TICKETS),
     Mistake("line-not-named", naming(lambda line, place: "a row"), LINES + "say which, or nobody finds it in a file of "
             "thousands.", TICKETS),
     Mistake("empty-fields-skipped", SkipsRowsOfEmptyFields, OUTCOME + "line {line} holds a comma, so it is a row with "
-            "an empty label, and no blank line.", TICKETS),
+            "an empty label, not a blank line.", TICKETS),
     Mistake("wants-a-path-object", override(Tickets, opened=lambda self, path: path.open(newline="", encoding="utf-8")),
             RAISED + "the path may come as a string, and `open(path)` takes both.", TICKETS),
-    Mistake("wrong-encoding", ReadsLatin1, UNKNOWN + "letters beyond ASCII came out as others. Either the file "
-            "was not read as UTF-8, or words were changed by more than `lower()`.", TICKETS),
+    Mistake("wrong-encoding", ReadsLatin1, UNKNOWN + "letters beyond ASCII came out wrong. Either the file was not "
+            "read as UTF-8, or words were changed by more than `lower()`.", TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"row {place}"), HEADER, TICKETS),
     Mistake("counts-rows-not-lines", naming(lambda line, place: f"line {line - 1}"), HEADER, TICKETS),
 ]  # fmt: skip

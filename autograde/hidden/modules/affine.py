@@ -139,14 +139,14 @@ def evenly_spaced_for_the_bias(self: Affine, limit: float, *shape: int) -> Tenso
 
 START = 'In the case "{case}" the {what} is {got} where {want} is wanted, in units of 1/sqrt(in): '
 RANGE = START + "the bound of the range is not 1/sqrt(in)."
-NORMAL = START + "normal numbers have no bound, uniform ones do."
+NORMAL = START + "normal numbers have no bound, but uniform ones do."
 NO_BIAS = (
-    "With `bias=False` the name `bias` is held as this: {got}. Register it as None, so that the module knows the name "
-    "and that it is empty."
+    "With `bias=False` the check found under the name `bias`: {got}. Register it as None, so that the module knows the "
+    "name and that it is empty."
 )
 ALIKE = (
     'In the case "{case}" the {what} are {got} where {want} are wanted: either nothing is drawn at random, or a seed '
-    "inside of the layer makes all of them start alike."
+    "set inside the layer makes every layer start alike."
 )
 BOTH = ("weight", "bias")
 MISTAKES = [
@@ -164,7 +164,7 @@ MISTAKES = [
     Mistake("weight-transposed", Transposed, "`parameters` came out as {got} where {want} is wanted: the weight has "
             "shape (out, in), as in every other module of torch.", REGISTER),
     Mistake("weight-not-transposed", NotTransposed, "In the case \"{case}\" the value at {at} is {got_at} and should "
-            "be {want_at}: the weight has a row for each output, so x is multiplied with its transpose.", REGISTER),
+            "be {want_at}: the weight has a row for each output, so x is multiplied by its transpose.", REGISTER),
     *(Mistake("starts-from-another-range", override(Affine, bound=bound), RANGE, INIT) for bound in (
         lambda self, i, o: 1 / i,
         lambda self, i, o: 1 / math.sqrt(o),
@@ -181,7 +181,7 @@ MISTAKES = [
     Mistake("bias-starts-at-zero", override(Affine, start=zero_for_the_bias), START + "the bias is drawn from the same "
             "range as the weight.", INIT),
     Mistake("starts-positive", override(Affine, start=lambda self, limit, *shape: torch.rand(shape) * limit), START
-            + "none is below zero, and the range goes from -1/sqrt(in) to 1/sqrt(in).", INIT),
+            + "no entry is below zero, but the range goes from -1/sqrt(in) to 1/sqrt(in).", INIT),
     Mistake("starts-alike", override(Affine, start=from_a_generator_of_its_own), ALIKE, INIT),
     Mistake("starts-alike", override(Affine, start=evenly_spaced_for_the_bias), ALIKE, INIT),
     Mistake("dtype-not-kept", InFloat32, DTYPE, REGISTER),

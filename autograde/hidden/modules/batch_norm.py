@@ -171,21 +171,20 @@ NO_BUFFERS = (
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
     Mistake("biased-running-variance", override(BatchNorm, of_the_sample=lambda self, var, n: var), "In the case "
-            "\"{case}\" the running variance is {its_running_var} and should be {want_running_var}: it takes up the "
-            "sample variance, which divides by n - 1.", NORM),
-    Mistake("batch-statistics-in-eval", override(BatchNorm, gathered=BatchNorm.of_the_batch), "The value at {at} of "
-            "`{what}` is {got_at} and should be {want_at}: in eval mode the running statistics are used, not the "
-            "batch's.", NORM),
+            "\"{case}\" the running variance is {its_running_var} and should be {want_running_var}: it is updated with "
+            "the sample variance, which divides by n - 1.", NORM),
+    Mistake("batch-statistics-in-eval", override(BatchNorm, gathered=BatchNorm.of_the_batch), "The {what} at {at} is "
+            "{got_at} and should be {want_at}: there the running statistics are used, not the batch's.", NORM),
     Mistake("momentum-reversed",
             override(BatchNorm, mixed=lambda self, old, new: self.momentum * old + (1 - self.momentum) * new),
-            RUNNING_MEAN + "in PyTorch, momentum is the weight of the new batch, not of what has gathered so far.",
+            RUNNING_MEAN + "in PyTorch, momentum is the weight of the new batch, not of what has been gathered so far.",
             NORM),
     Mistake("momentum-reversed", override(BatchNorm, mixed=lambda self, old, new: new), RUNNING_MEAN + "the batch's "
-            "mean came in whole, and momentum is the weight that it has.", NORM),
+            "mean replaced the old one, where it should only get the weight momentum.", NORM),
     Mistake("old-value-keeps-its-weight",
             override(BatchNorm, mixed=lambda self, old, new: old + self.momentum * new), "In the case \"{case}\" the "
-            "running variance is {its_running_var} and should be {want_running_var}: the new one was added to all of "
-            "the old one, which has the weight 1 - momentum.", NORM),
+            "running variance is {its_running_var} and should be {want_running_var}: the new one was added to the "
+            "whole of the old one, whose weight should be 1 - momentum.", NORM),
     Mistake("momentum-ignored", override(BatchNorm, __init__=momentum_ignored), RUNNING_MEAN + "the argument momentum "
             "has no effect.", NORM),
     Mistake("never-updates", override(BatchNorm, update=lambda self, mean, var, n: None), RUNNING_MEAN + "training did "
@@ -194,16 +193,16 @@ MISTAKES = [
             "and so they keep every batch seen so far in memory; update them under `no_grad`, or detach.", NORM),
     Mistake("batches-not-counted", override(BatchNorm, count=lambda self: None), "`num_batches_tracked` came out as "
             "{tracked} after training steps: each one adds 1 to it.", NORM),
-    Mistake("updates-in-eval", UpdatesInEval, "`{what}` came out as {got} where {want} is wanted: in eval mode, "
-            "nothing is learned about the data.", NORM),
+    Mistake("updates-in-eval", UpdatesInEval, "`{what}` came out as {got} where {want} is wanted: in eval mode the "
+            "running statistics and their counter stay as they are.", NORM),
     Mistake("variance-starts-at-zero", StartsAtZero, "The running variance of a fresh module is {got} where {want} is "
             "wanted: it starts at one, so that an untrained norm in eval mode leaves its input alone.", NORM),
     Mistake("plain-attribute", override(BatchNorm, hold=lambda *named: setattr(*named)), NO_BUFFERS, NORM),
     Mistake("buffer-as-parameter", HeldAsParameter, "`{what}` came out as {got} where {want} is wanted. Running "
             "statistics are measured and not trained, so they are buffers.", NORM),
     Mistake("one-value-accepted", override(BatchNorm, check=lambda self, x: None), "With input of shape {shape} in "
-            "training there came {refused}: a single value per channel has no variance, and a ValueError should say "
-            "so.",
+            "training the outcome was {refused}: a single value per channel has no variance, and a ValueError should "
+            "say so.",
             NORM),
     Mistake("one-row-refused", RefusesOneRow, "With input of shape {shape} in training the call raised {error}: one "
             "image has as many values per channel as it has pixels; count values, not rows.", NORM),
@@ -213,8 +212,9 @@ MISTAKES = [
             "no effect, and it belongs under the root.", NORM),
     Mistake("divided-by-variance", override(BatchNorm, root=lambda self, var: var + self.eps), AT + "it was divided by "
             "the variance, and not by its root.", NORM),
-    Mistake("computes-in-float32", CastsToFloat32, VALUE + "the parameters were moved to float64, and the batch was "
-            "rounded to float32.", NORM),
+    Mistake("computes-in-float32", CastsToFloat32, "In the case \"{case}\" the value at {at} agrees with the "
+            "wanted one in the first digits only: the parameters were moved to float64, but the batch was rounded to "
+            "float32.", NORM),
     Mistake("sample-variance-in-the-batch", SampleVariance, VALUE + "the batch itself is divided by its population "
             "standard deviation.", NORM),
     Mistake("no-scale-and-shift", override(BatchNorm, scaled=lambda self, y: y), AT + "weight and bias are not "

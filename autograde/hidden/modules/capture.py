@@ -236,16 +236,16 @@ def looked_up_at_once(
 
 
 LEFT_BEHIND = (
-    'In the case "{case}" the number of hooks that are still there is {left}: each would run in every later call. '
-    "In a `finally`, call `remove()` of every handle."
+    'In the case "{case}" the number of hooks left behind is {left}: each would run in every later call. Call '
+    "`remove()` on every handle, in a `finally`."
 )
 IGNORED = (
-    "For an unknown name there came {refused}, where a ValueError is wanted: a typing error would show as a missing "
-    "result much later."
+    "For an unknown name the outcome was {refused}, where a ValueError is wanted: a typo would only show much later, "
+    "as a missing result."
 )
 OTHER = (
-    "For an unknown name there came {refused}, where a ValueError is wanted that says which. Compare the names with "
-    "those in `named_modules()` before the first hook is attached."
+    "For an unknown name the outcome was {refused}, where a ValueError is wanted that says which name it is. Compare "
+    "the names with those in `named_modules()` before the first hook is attached."
 )
 MISTAKES = [
     Mistake("leaves-hooks", never_removed, LEFT_BEHIND, CALLS),
@@ -255,35 +255,36 @@ MISTAKES = [
     one("changes-later", capture, "In the case \"{case}\" the {what} is {got} and should be {want}: a later in-place "
         "operation wrote into what was captured, so it has to be a copy.", CALLS, keep=torch.detach),
     one("dtype-not-kept", capture, "In the case \"{case}\" the {what} is {got_dtype} and should be {want_dtype}: a "
-        "list of numbers knows no dtype, and `clone()` keeps it.", CALLS, keep=through_a_list),
+        "list of numbers knows no dtype, whereas `clone()` keeps it.", CALLS, keep=through_a_list),
     Mistake("unknown-name-ignored", unknown_left_out, IGNORED, CALLS),
     *(Mistake("other-exception", program, OTHER, CALLS) for program in (
         looked_up_in_the_loop(by_key), looked_up_in_the_loop(by_attribute), looked_up_at_once(by_key),
         looked_up_at_once(nn.Module.get_submodule),
     )),
     Mistake("checks-names-too-late", looked_up_in_the_loop(lambda model, name: checked(model, [name])[name]), "In the "
-            "case \"{case}\" the number of hooks that are still there is {left}: names are checked before the first "
-            "hook is attached, or the exception leaves hooks behind.", CALLS),
+            "case \"{case}\" the number of hooks left behind is {left}: check the names before the first hook is "
+            "attached, or the exception leaves hooks behind.", CALLS),
     Mistake("runs-twice", called_with(lambda model, x: (model(x), model(x))), "In the case \"{case}\" model(x) ran "
-            "{runs} times, and once is wanted.", CALLS),
-    Mistake("runs-for-each-name", run_for_each_name, "In the case \"{case}\" model(x) ran {runs} times, and once is "
+            "{runs} times, where once is wanted.", CALLS),
+    Mistake("runs-for-each-name", run_for_each_name, "In the case \"{case}\" model(x) ran {runs} times, where once is "
             "wanted: attach all hooks, then run it.", CALLS),
     Mistake("calls-forward", called_with(lambda model, x: model.forward(x)), "In the case \"{case}\" model(x) ran "
-            "{runs} times: `model.forward(x)` passes by the hooks that the model itself has.", CALLS),
+            "{runs} times: `model.forward(x)` bypasses the model's own hooks.", CALLS),
     Mistake("never-runs-the-model", never_run, "In the case \"{case}\" model(x) ran {runs} times: hooks see nothing "
             "unless the model is called.", CALLS),
     Mistake("all-under-one-name", all_under_one_name, "In the case \"{case}\" the {what} came out as {got} where "
-            "{want} is wanted: every hook looked up the loop's name when it ran, and that was the last one.", CALLS),
+            "{want} is wanted: every hook looked up the loop variable only when it ran, and by then it held the last "
+            "name.", CALLS),
     Mistake("captures-inputs", captures_inputs, "In the case \"{case}\" the {what} is {got} and should be {want}: "
             "this is the input. A forward hook gets module, inputs and output in this order, and a pre-hook no output.",
             CALLS),
     *(Mistake("removes-others-hooks", program, "In the case \"{case}\" the number of hooks changed by {left}: hooks "
               "that were there before are not this function's to remove.", CALLS)
       for program in (clears_all_hooks, clears_the_hooks_of_what_it_asks_for)),
-    Mistake("leaves-eval-mode", in_eval_mode, "In the case \"{case}\" the modes of the modules were {got} where {want} "
-            "is wanted: `model(x)` is run in the mode that the caller chose.", CALLS),
+    Mistake("leaves-eval-mode", in_eval_mode, "In the case \"{case}\" the {what} of the modules were {got} by the "
+            "call: `model(x)` should run in the mode that the caller chose.", CALLS),
     *(Mistake("matches-partial-name", program, "In the case \"{case}\" `{what}` came out as {got} where {want} is "
-              "wanted: a submodule has to have the name itself, and not one that begins with it.", CALLS)
+              "wanted: a submodule has to have this very name, not one that only begins with it.", CALLS)
       for program in (by_the_beginning, the_last_that_begins_so)),
 ]  # fmt: skip
 

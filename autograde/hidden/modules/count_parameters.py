@@ -95,7 +95,7 @@ def adding(size: Callable[[Tensor], int]) -> Callable[..., int]:
 
 COUNT = 'In the case "{case}" the count is {got} and should be {want}: '
 TWICE = COUNT + "a tensor that is used in two places is still one tensor, and trained once."
-BUFFERS_TOO = COUNT + "buffers are in the state_dict, but are no parameters."
+BUFFERS_TOO = COUNT + "buffers are in the state_dict but are not parameters."
 TOP_ONLY = COUNT + "parameters sit in submodules at every level, and in the model itself."
 ONE_BY_ONE = (
     COUNT + "the children were counted one by one, so what two of them share counts twice, and what the model holds "
@@ -110,8 +110,8 @@ MISTAKES = [
     Mistake("double-counts-tied", with_duplicates, TWICE, COUNTING),
     Mistake("double-counts-tied", over_all_modules, TWICE, COUNTING),
     Mistake("takes-equal-for-tied", different_values, EQUAL, COUNTING),
-    Mistake("tells-apart-by-address", different_addresses, COUNT + "where there are no numbers, every tensor has the "
-            "address 0. `parameters()` gives a tied tensor once, anyway.", COUNTING),
+    Mistake("tells-apart-by-address", different_addresses, COUNT + "on the meta device there are no numbers, and every "
+            "tensor has the address 0. `parameters()` gives a tied tensor once, anyway.", COUNTING),
     one("takes-equal-for-tied", different_values, EQUAL, COUNTING, dimensions=0),
     Mistake("counts-tensors", adding(lambda p: 1), COUNT + "it is the number of tensors, not of the elements in them.",
             COUNTING),

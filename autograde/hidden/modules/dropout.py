@@ -131,23 +131,26 @@ NOT_RESCALED = (
     "mean in training is not the mean in eval."
 )
 IN_EVAL = (
-    "In eval mode the output and the input {in_eval}, and should be the same: look at `self.training` before dropping "
-    "anything."
+    "In eval mode the output and the input are {in_eval}, but should be the same: look at `self.training` before "
+    "dropping anything."
 )
 REVERSED = (
-    "With p = {p} the share of zeros in training is {share_of_zeros}, and in eval mode the output and the input "
+    "With p = {p} the share of zeros in training is {share_of_zeros}, and in eval mode the output and the input are "
     "{in_eval}: it should be the other way round."
 )
-SAME_MASK = "Two calls in training {two_calls_in_training}, with p = {p}: every forward has to drop other entries."
+SAME_MASK = (
+    "With p = {p} the results of two calls in training are {two_calls_in_training}: every call has to drop entries of "
+    "its own."
+)
 ACCEPTED = (
-    "For p = {p} there came {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
+    "For p = {p} the outcome was {refused_with}: a share lies between 0 and 1, and anything else should raise at once."
 )
 COLUMNS = (
-    "What is dropped are {dropped}: the mask has to have the shape of the input, so that each entry is drawn by itself."
+    "The answer dropped {dropped}: the mask has to have the shape of the input, so that each entry is drawn by itself."
 )
 NOT_REPEATABLE = (
-    "With p = {p}, two calls after the same `torch.manual_seed` {got}: draw by torch's own generator, which that call "
-    "sets, and not by Python's, NumPy's or another one."
+    "With p = {p}, the results of two calls, each after the same `torch.manual_seed`, are {got}: draw with torch's own "
+    "generator, which that function sets, not with Python's, NumPy's or another one."
 )
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
@@ -157,13 +160,13 @@ MISTAKES = [
     Mistake("not-rescaled", ScaledInEval, NOT_RESCALED, MODES),
     Mistake("active-in-eval", override(Dropout, forward=Dropout.dropped), IN_EVAL, MODES),
     Mistake("looks-at-the-graph", override(Dropout, forward=looks_at_the_graph), "In the case \"{case}\" the {what} "
-            "{got}: `torch.no_grad` does not switch dropout off, only `eval()` does.", MODES),
+            "are {got}: `torch.no_grad` does not switch dropout off, only `eval()` does.", MODES),
     Mistake("active-in-eval", override(Dropout, forward=lambda self, x: x if self.training else self.dropped(x)),
             REVERSED, MODES),
     Mistake("never-drops", override(Dropout, forward=lambda self, x: x), "With p = {p} the share of zeros in training "
             "is {share_of_zeros}: nothing was dropped.", MODES),
-    Mistake("drops-an-exact-count", ExactCount, "With p = {p} the {what} {got}: entries are dropped independently of "
-            "each other, so that their number is left to chance.", MODES),
+    Mistake("drops-an-exact-count", ExactCount, "With p = {p} the {what} is {got}: entries are dropped independently "
+            "of each other, so that their number is left to chance.", MODES),
     Mistake("same-mask-every-call", SameMask, SAME_MASK, MODES),
     Mistake("not-drawn-by-torch", DrawnByPython, NOT_REPEATABLE, MODES),
     Mistake("not-drawn-by-torch", DrawnByNumpy, NOT_REPEATABLE, MODES),
@@ -181,19 +184,19 @@ MISTAKES = [
             MODES),
     Mistake("drops-whole-columns", override(Dropout, mask=lambda self, x: drawn((*x.shape[:-1], 1), x) >= self.p),
             COLUMNS, MODES),
-    Mistake("drops-whole-channels", override(Dropout, mask=by_channel), "In the case \"{case}\" `dropped` says: "
-            "{dropped}. Whole channels of an image are what `nn.Dropout2d` drops; here it is each entry by itself.",
+    Mistake("drops-whole-channels", override(Dropout, mask=by_channel), "In the case \"{case}\" the answer dropped "
+            "{dropped}: `nn.Dropout2d` drops whole channels of an image; here each entry is dropped by itself.",
             MODES),
     Mistake("made-on-cpu", override(Dropout, mask=lambda self, x: torch.rand(x.shape) >= self.p), "Everything works "
             "on the CPU; on the second device the call raised {error}: the mask was made without saying where.", MODES),
     Mistake("out-of-range-accepted", override(Dropout, check=lambda self, p: None), ACCEPTED, MODES),
     Mistake("out-of-range-accepted", override(Dropout, check=only_above), ACCEPTED, MODES),
-    Mistake("message-says-little", override(Dropout, check=without_a_message), "For p = {p} there came {refused_with}: "
-            "a message names the argument, what it got and what it wants.", MODES),
+    Mistake("message-says-little", override(Dropout, check=without_a_message), "For p = {p} the outcome was "
+            "{refused_with}: the message should name p and say what it was.", MODES),
     Mistake("dtype-not-kept", override(Dropout, dropped=lambda self, x: Dropout.dropped(self, x.float())), "The {what} "
             "of the output is {got} where {want} is wanted: the result keeps the input's.", MODES),
     Mistake("detached", override(Dropout, dropped=lambda self, x: Dropout.dropped(self, x.detach())), "The {what} that "
-            "reaches x is {got} where this is wanted: {want}. `detach`, `.data` or `no_grad` cut the graph.", MODES),
+            "reaches x is {got}, but it should be {want}: `detach`, `.data` or `no_grad` cuts the graph.", MODES),
 ]  # fmt: skip
 
 

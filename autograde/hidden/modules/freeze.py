@@ -140,8 +140,8 @@ PARTIAL = (
 COUNT = "With the prefix {prefix!r} the number of frozen parameters is {count} and should be {want_count}: "
 NAMES = 'In the case "{case}" the names came back as {got} and should be {want}: '
 RETURNED = 'In the case "{case}" the call returned {got} where {want} is wanted: '
-REFUSED = "For the prefix {prefix!r} there came {refused}, where a ValueError is wanted"
-AS_NAMED = NAMES + "they are wanted as `named_parameters()` of the model gives them."
+REFUSED = "For the prefix {prefix!r} the outcome was {refused}, where a ValueError is wanted"
+AS_NAMED = NAMES + "they should be those that `model.named_parameters()` gives."
 
 
 def parameters_not_names(model: nn.Module, prefix: str) -> list[nn.Parameter]:
@@ -150,8 +150,8 @@ def parameters_not_names(model: nn.Module, prefix: str) -> list[nn.Parameter]:
 
 
 NEWLY = (
-    'In the case "{case}" the call ended with {got} where {want} is wanted: names of parameters that were frozen '
-    "before belong there, too."
+    'In the case "{case}" the outcome was {got} where {want} is wanted: names of parameters that were frozen before '
+    "belong in the list, too."
 )
 NO_LIST = RETURNED + "a sorted list of names."
 MISTAKES = [
@@ -161,13 +161,13 @@ MISTAKES = [
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.startswith, refuse=nothing),
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.__contains__, refuse=only_unknown),
     one("matches-partial-name", freeze, PARTIAL, FREEZING, inside=str.__contains__, refuse=nothing),
-    one("matches-in-the-middle", freeze, "For the prefix {prefix!r} there came {refused}, and {count} parameters are "
-        "frozen, not {want_count}: a name further inside of a path is not a prefix of it.", FREEZING,
+    one("matches-in-the-middle", freeze, "For the prefix {prefix!r} the outcome was {refused}, and {count} parameters "
+        "are frozen, not {want_count}: a name further along a path is not a prefix of it.", FREEZING,
         inside=lambda name, prefix: f".{prefix}." in f".{name}."),
     Mistake("returns-the-newly-frozen", newly_frozen, NEWLY, FREEZING),
     Mistake("returns-the-newly-frozen", named_newly_frozen, NEWLY, FREEZING),
-    Mistake("thaws-the-rest", thaws_the_rest, COUNT + "what had been frozen before was set free again; only what is "
-            "inside the prefix is to be changed.", FREEZING),
+    Mistake("thaws-the-rest", thaws_the_rest, COUNT + "what had been frozen before was unfrozen; only what is inside "
+            "the prefix should change.", FREEZING),
     Mistake("freezes-everything", everything, COUNT + "the rest of the model has to go on training.", FREEZING),
     one("freezes-everything", freeze, COUNT + "all parameters were frozen, whatever the prefix.", FREEZING,
         inside=lambda name, prefix: True),
@@ -180,21 +180,24 @@ MISTAKES = [
             "its own, takes an empty name for the model, and does not find single parameters.", FREEZING),
     one("first-part-only", freeze, COUNT + "names may have several parts.", FREEZING,
         inside=lambda name, prefix: name.split(".")[0] == prefix, refuse=only_empty),
-    one("only-exact-names", freeze, COUNT + "a submodule's parameters have its name and more.", FREEZING,
+    one("only-exact-names", freeze, COUNT + "the names of a submodule's parameters begin with its name and go on after "
+        "a dot.", FREEZING,
         inside=str.__eq__, refuse=only_empty),
-    one("unknown-prefix-accepted", freeze, REFUSED + ": a typing error would freeze nothing, unnoticed.", FREEZING,
+    one("unknown-prefix-accepted", freeze, REFUSED + ": a typo would freeze nothing, and nobody would notice.",
+        FREEZING,
         refuse=only_empty),
     one("empty-prefix-accepted", freeze, REFUSED + ": an empty prefix would freeze the whole model.", FREEZING,
         inside=lambda name, prefix: not prefix or inside(name, prefix), refuse=only_unknown),
     one("other-exception", freeze, REFUSED + ", with a message that names the argument and what it got.", FREEZING,
         refuse=by_key_error),
-    Mistake("nothing-frozen", nothing_frozen, COUNT + "names were collected, but `requires_grad` was left as it is.",
+    Mistake("nothing-frozen", nothing_frozen, COUNT + "names were collected, but `requires_grad` was left as it was.",
             FREEZING),
-    Mistake("freezes-the-others", the_others, COUNT + "the others were frozen, and these were not.", FREEZING),
+    Mistake("freezes-the-others", the_others, COUNT + "all the others were frozen, and those inside the prefix were "
+            "not.", FREEZING),
     Mistake("returns-all-frozen", all_that_is_frozen, NAMES + "those that were frozen before, elsewhere in the model, "
             "do not belong to the prefix.", FREEZING),
     Mistake("zeroed-not-frozen", zeroed, COUNT + "the values were changed instead.", FREEZING),
-    Mistake("names-unsorted", in_the_order_of_the_model, NAMES + "they are wanted sorted.", FREEZING),
+    Mistake("names-unsorted", in_the_order_of_the_model, NAMES + "the list should be sorted.", FREEZING),
     Mistake("names-without-prefix", lambda m, prefix: sorted(n.removeprefix(prefix + ".") for n in freeze(m, prefix)),
             AS_NAMED, FREEZING),
     Mistake("names-without-prefix", lambda m, prefix: sorted(n.split(".")[-1] for n in freeze(m, prefix)), AS_NAMED,

@@ -149,12 +149,13 @@ MISTAKES = [
     Mistake("gate-and-value-swapped", Swapped, AT + "weight and gate_weight have changed places.", REGISTER),
     Mistake("gate-and-value-swapped", SigmoidOfTheValue, AT + "the sigmoid belongs to the gate, x G^T, and not to the "
             "value.", REGISTER),
-    Mistake("added-not-multiplied", Added, AT + "the gate is multiplied with the value, not added.", REGISTER),
+    Mistake("added-not-multiplied", Added, AT + "the value is multiplied by the gate; the two are not added.",
+            REGISTER),
     Mistake("computes-in-float32", InFloat32, ROUNDED, REGISTER),
     Mistake("weight-transposed", Transposed, "`parameters` came out as {got} where {want} is wanted: weights have "
             "shape (out, in), as in every other module of torch.", REGISTER),
-    Mistake("other-names", OtherNames, "`parameters()` finds {registered}: the three are asked for as `weight`, "
-            "`gate_weight` and `bias` of the module itself.", REGISTER),
+    Mistake("other-names", OtherNames, "`parameters()` finds {registered}: they should be `weight`, `gate_weight` and "
+            "`bias`, registered on the module itself.", REGISTER),
 ]  # fmt: skip
 
 

@@ -148,18 +148,18 @@ NESTED = OLD + "submodules have submodules, and the model may be a layer itself.
 SPREAD = "The weights of {layer} have {ratio} times the standard deviation sqrt(2 / fan_in) that is wanted: "
 NO_GAIN = SPREAD + "a relu drops half of the signal, and the 2 makes up for it."
 MISTAKES = [
-    Mistake("rebinds-parameter", Rebinds(), "New parameter objects came into the model: {new}. An optimizer made "
-            "before still holds the old ones, and would train what nobody uses; write into those that are there.",
+    Mistake("rebinds-parameter", Rebinds(), "The model got new parameter objects: {new}. An optimizer made before "
+            "still holds the old ones, and would train what nobody uses; write into the existing ones.",
             INIT),
-    Mistake("rebinds-parameter", RebindsOnTheCpu(), "New parameter objects came into the model: {new}. They "
-            "were made on the CPU, too, wherever the old ones are; write into those that are there.", INIT),
+    Mistake("rebinds-parameter", RebindsOnTheCpu(), "The model got new parameter objects: {new}. They were made on the "
+            "CPU, too, wherever the old ones are; write into the existing ones.", INIT),
     Mistake("skips-nested", starting(walk=lambda self, model: model.children()), NESTED, INIT),
     Mistake("skips-nested", starting(walk=lambda self, model: list(model.modules())[1:]), OLD + "the model may be a "
             "layer itself.", INIT),
     Mistake("subclasses-left", OfTheVeryType(), OLD + "a subclass has a type and a name of its own, and `isinstance` "
             "knows it all the same.", INIT),
     Mistake("fan-out", weights(lambda w: nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="relu")), SPREAD
-            + "fan_out was counted, the inputs of a unit decide.", INIT),
+            + "fan_out was counted, but the inputs of a unit decide.", INIT),
     Mistake("gain-of-relu-missing", weights(lambda w: nn.init.kaiming_normal_(w, nonlinearity="linear")), NO_GAIN,
             INIT),
     Mistake("groups-not-counted", AllChannelsCounted(), SPREAD + "in a convolution with groups a unit sees the "
@@ -167,7 +167,8 @@ MISTAKES = [
     Mistake("kernel-not-counted", weights(lambda w: nn.init.normal_(w, std=math.sqrt(2 / w.shape[1]))), SPREAD
             + "a unit of a convolution sees every pixel of its kernel, in each channel.", INIT),
     Mistake("uniform-not-normal", weights(lambda w: nn.init.kaiming_uniform_(w, nonlinearity="relu")), "In the case "
-            "\"{case}\" `{what}` is {got} where {want} is wanted: the weights are drawn uniformly.", INIT),
+            "\"{case}\" the number of `{what}` is {got} where {want} is wanted: the weights were drawn uniformly, not "
+            "from a normal distribution.", INIT),
     Mistake("xavier-not-kaiming", weights(nn.init.xavier_normal_), SPREAD + "Xavier's counts inputs and outputs, and "
             "no relu.", INIT),
     Mistake("default-kept", weights(lambda w: nn.init.kaiming_uniform_(w, a=math.sqrt(5))), SPREAD + "this is what the "
@@ -178,7 +179,7 @@ MISTAKES = [
             "start alike, all of them stay alike.", INIT),
     Mistake("convolutions-left", starting(layers=(nn.Linear,)), OLD + "convolutions are initialised as well.", INIT),
     Mistake("same-numbers-in-every-call", seeded, "In the case \"{case}\" the weights after a second call were "
-            "{second}: the numbers are drawn anew, so the seed is the caller's.", INIT),
+            "{second}: each call should draw new ones, so leave the seed to the caller.", INIT),
     Mistake("biases-left", starting(bias=lambda self, bias: None), OLD + "biases start at zero.", INIT),
     Mistake("biases-not-zero", starting(bias=lambda self, bias: nn.init.constant_(bias, 0.01)), "In the case "
             "\"{case}\" {what} is {got} where {want} is wanted: biases start at zero.", INIT),
@@ -186,7 +187,8 @@ MISTAKES = [
             "`bias=False` has None in its place.", INIT),
     Mistake("bias-may-be-none", NoneOfANormIsFilled(), "In the case \"{case}\" the call raised {error}: a layer norm "
             "made with `bias=False` has None in its place.", INIT),
-    Mistake("norms-left", NoBatchNormsOfTables(), OLD + "batch norms are there for tables, too.", INIT),
+    Mistake("norms-left", NoBatchNormsOfTables(), OLD + "batch norm also exists for tables, as `nn.BatchNorm1d`.",
+            INIT),
     Mistake("other-layers-too", by_dimensions, "In the case \"{case}\" {changed} was changed: an embedding also has "
             "a weight of two dimensions, so the type of the layer decides.", INIT),
     Mistake("norms-left", starting(norm=lambda self, module: None), OLD + "norm layers start at one and zero.", INIT),

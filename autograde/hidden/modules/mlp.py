@@ -165,12 +165,12 @@ IN_A_LIST = (
     "list, tuple or dict are not registered, and so would never be trained, moved or saved."
 )
 SHARED = (
-    "For hidden widths {hidden} there are {count} parameter tensors where {want_count} are wanted: one and the same "
-    "layer was used in several places."
+    "For hidden widths {hidden} there are {count} parameter tensors where {want_count} are wanted: the same layer was "
+    "used in several places."
 )
 AFTER_LAST = (
-    'In the case "{case}" the smallest output is {smallest}: something comes after the last Linear, which should '
-    "have the last word, negative numbers included."
+    'In the case "{case}" the smallest output is {smallest}: something comes after the last Linear, but its output '
+    "should be the result as it is, negative numbers included."
 )
 WHOLE_BLOCK = (
     'In the case "{case}" there are {count} parameter tensors where {want_count} are wanted: a whole block was put '
@@ -198,13 +198,13 @@ MISTAKES = [
     Mistake("shared-layer", SharedNorm, SHARED, INSIDE),
     Mistake("shared-layer", SharedBoth, SHARED, INSIDE),
     Mistake("norm-after-relu", blocks(lambda i, o, p: [nn.Linear(i, o), nn.ReLU(), nn.BatchNorm1d(o), nn.Dropout(p)]),
-            VALUE + "the batch norm stands after the ReLU, and should stand before it.", INSIDE),
+            VALUE + "the batch norm stands after the ReLU, but should stand before it.", INSIDE),
     Mistake("another-norm", blocks(lambda i, o, p: [nn.Linear(i, o), nn.LayerNorm(o), nn.ReLU(), nn.Dropout(p)]), VALUE
             + "the norm of the hidden layers is a LayerNorm, where a BatchNorm1d is asked for.", INSIDE),
     Mistake("norm-before-linear",
             blocks(lambda i, o, p: [nn.BatchNorm1d(i), nn.Linear(i, o), nn.ReLU(), nn.Dropout(p)]), "In the case "
             "\"{case}\" the {count} parameter tensors have other shapes than those that are wanted: the batch norm has "
-            "the width that goes in, and should have the one that comes out.", INSIDE),
+            "the width that goes in, but should have the one that comes out.", INSIDE),
     Mistake("no-batch-norm", blocks(lambda i, o, p: [nn.Linear(i, o), nn.ReLU(), nn.Dropout(p)]), COUNT + "the batch "
             "norm layers are missing.", INSIDE),
     Mistake("no-activation", blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.Dropout(p)]), VALUE
@@ -216,20 +216,22 @@ MISTAKES = [
               "into each.", INSIDE) for program in (NotChained, NoneChained)),
     Mistake("linear-without-bias",
             blocks(lambda i, o, p: [nn.Linear(i, o, bias=False), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout(p)]), COUNT
-            + "the Linear layers have their bias, as they come.", INSIDE),
+            + "the Linear layers keep their bias, which is their default.", INSIDE),
     Mistake("dropout-argument-ignored",
             blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout()]), DROPPED + "the "
             "layers drop with a share of their own.", INSIDE),
     Mistake("dropout-after-last", ending(lambda i, o, p: [nn.Linear(i, o), nn.Dropout(p)]), DROPPED + "the outputs "
             "themselves are dropped.", INSIDE),
-    Mistake("dropout-in-the-last-only", DropsOnce, DROPPED + "only the last hidden layer drops anything, and each "
-            "is to have a Dropout of its own.", INSIDE),
+    Mistake("dropout-in-the-last-only", DropsOnce, DROPPED + "only the last hidden layer drops anything, but each "
+            "should have a Dropout of its own.", INSIDE),
     Mistake("drops-whole-rows",
-            blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout1d(p)]), DROPPED + "to "
-            "`nn.Dropout1d` each row of a table is a channel, and it drops channels as a whole.", MODES),
+            blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), nn.Dropout1d(p)]), "In the "
+            "case \"{case}\", with dropout {p}, {got} are dropped where {want} should be: to `nn.Dropout1d` each row "
+            "of a table is a channel, and it drops channels as a whole.", MODES),
     Mistake("dropout-not-rescaled",
-            blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), NotRescaled(p)]), DROPPED + "what "
-            "is kept has to be divided by 1 - p, as `nn.Dropout` does.", MODES),
+            blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), NotRescaled(p)]), "In the case "
+            "\"{case}\", with dropout {p}, the {what} is {got}: what is kept has to be divided by 1 - p, as "
+            "`nn.Dropout` does.", MODES),
     Mistake("dropout-stays-on",
             blocks(lambda i, o, p: [nn.Linear(i, o), nn.BatchNorm1d(o), nn.ReLU(), AlwaysDropping(p)]), DROPPED
             + "dropping went on in eval mode. `F.dropout(x, p)` does not know of `eval()`, nor does an `nn.Dropout` "

@@ -149,11 +149,11 @@ MISTAKES = [
     Mistake("relu-before-add", override(Block, forward=lambda self, x: self.branch(x).relu() + self.skip(x).relu()),
             BEFORE_ADD, CONV),
     Mistake("no-last-relu", override(Block, forward=lambda self, x: self.branch(x) + self.skip(x)), "In the case "
-            "\"{case}\" the smallest output is {smallest}: after the sum, one relu is missing.", CONV),
+            "\"{case}\" the smallest output is {smallest}: the relu after the sum is missing.", CONV),
     Mistake("no-relu-between", override(Block, branch=lambda self, x: self.bn2(self.conv2(self.bn1(self.conv1(x))))),
             AT + "between the first norm and the second convolution a relu is missing.", CONV),
-    Mistake("nothing-added", override(Block, forward=lambda self, x: self.branch(x).relu()), AT + "the way around the "
-            "convolutions is not added.", CONV),
+    Mistake("nothing-added", override(Block, forward=lambda self, x: self.branch(x).relu()), AT + "`skip(x)` is not "
+            "added.", CONV),
     *(Mistake("convolutions-with-bias", program, "The block has the parameters {biases}: batch norm takes away any "
               "constant at once, so a convolution before it needs no bias.", CONV)
       for program in (WithBias, BiasEverywhere)),
@@ -174,8 +174,8 @@ MISTAKES = [
             "was added as it is, and has to go through `skip` first.", CONV),
     *(Mistake("no-padding", program, SUM + "without padding, a convolution of size 3 takes a pixel off every side.",
               CONV) for program in (NoPadding, NoPaddingInTheFirst, NoPaddingInTheSecond)),
-    Mistake("attributes-not-named", NotNamed, "The attributes {got} are missing: the parts have the names that the "
-            "exercise gives.", CONV),
+    Mistake("attributes-not-named", NotNamed, "The attributes {got} are missing: the parts should have the names that "
+            "the exercise gives.", CONV),
     Mistake("one-norm-for-both", OneNorm, "`parameters` came out as {got} where {want} is wanted: the two norms are "
             "two layers.", CONV),
 ]  # fmt: skip

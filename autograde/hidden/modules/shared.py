@@ -7,8 +7,8 @@ from collections.abc import Callable
 from torch import Tensor, nn
 
 UNBEGUN = (
-    "Making the module ended with {construction}: without `super().__init__()` as the first line of `__init__` there "
-    "is nothing yet that could remember a parameter."
+    "Making the module ended with {construction}: without `super().__init__()` as the first line of `__init__` the "
+    "module has no place yet to keep parameters, buffers or submodules."
 )
 UNREGISTERED = (
     "`parameters()` finds {registered}: a plain tensor, or what arithmetic makes of an `nn.Parameter`, is an attribute "

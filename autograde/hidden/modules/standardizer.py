@@ -141,14 +141,15 @@ AS_PARAMETER = (
 AT = "The value at {at} is {got_at} and should be {want_at}: "
 MISTAKES = [
     Mistake("missing-super-init", Unbegun, UNBEGUN, REGISTER),
-    Mistake("plain-attribute", override(Standardizer, hold=lambda *named: setattr(*named)), "The buffers that the "
-            "module knows of are {its_buffers}, and its state_dict holds {its_state_dict}: a plain attribute is "
-            "neither saved nor moved.", BUFFERS),
+    Mistake("plain-attribute", override(Standardizer, hold=lambda *named: setattr(*named)), "Buffers of the module: "
+            "{its_buffers}. Entries of its state_dict: {its_state_dict}. A plain attribute is neither saved nor moved.",
+            BUFFERS),
     Mistake("buffer-as-parameter", Parameters, AS_PARAMETER, BUFFERS),
-    Mistake("not-saved", override(Standardizer, hold=not_saved), "The state_dict holds {its_state_dict} of the two: a "
+    Mistake("not-saved", override(Standardizer, hold=not_saved), "Of the two, the state_dict holds {its_state_dict}: a "
             "buffer that is not persistent moves with the module, but is not saved.", BUFFERS),
-    Mistake("no-buffer-before-fit", NoneBeforeFit, "A fresh module could not take in the saved one: {unplaced} found "
-            "no place. Until `fit` is called, the buffers are None or not registered; register both in `__init__`.",
+    Mistake("no-buffer-before-fit", NoneBeforeFit, "A fresh module could not load the saved state_dict, because it has "
+            "no place for {unplaced}. Until `fit` is called, the buffers are None or not registered; register both in "
+            "`__init__`.",
             BUFFERS),
     Mistake("sample-deviation", override(Standardizer, measured=lambda self, x: (x.mean(0), x.std(0))), "`std` came "
             "out as {its_std} where {want_std} is wanted: it divides by n - 1, and the population's divides by n.",
@@ -173,13 +174,13 @@ MISTAKES = [
             SMALL_STD, BUFFERS),
     Mistake("small-deviations-become-one", override(Standardizer, never_zero=small_ones_become_one), SMALL_STD,
             BUFFERS),
-    Mistake("flag-not-saved", FlagIsNotSaved, "In the case \"{case}\" the {what} is {got} and should be {want}: that "
-            "the module was fitted stands in a plain attribute, which a fresh one does not get with the state_dict.",
+    Mistake("flag-not-saved", FlagIsNotSaved, "In the case \"{case}\" the {what} is {got} and should be {want}: only a "
+            "plain attribute says that the module was fitted, and a fresh one does not get it with the state_dict.",
             BUFFERS),
     Mistake("fits-once", FitsOnce, "In the case \"{case}\" the {what} is {got} and should be {want}: the second call "
-            "of `fit` was ignored, and every call sets the buffers.", BUFFERS),
+            "of `fit` was ignored, but every call should set the buffers.", BUFFERS),
     Mistake("fit-returns-nothing", ReturnsNothing, "`fit` should return the module itself, so that "
-            "`Standardizer(3).fit(x)` is one, and returned {got}.", BUFFERS),
+            "`Standardizer(3).fit(x)` is one, but it returned {got}.", BUFFERS),
     Mistake("dtype-not-kept", override(Standardizer, forward=lambda self, x: self.standardized(x)), "In the case "
             "\"{case}\" the result is {got_dtype} and should be {want_dtype}: float16 with float32 buffers makes "
             "float32, and the result keeps the dtype of x.", BUFFERS),

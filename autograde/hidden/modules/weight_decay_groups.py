@@ -135,7 +135,7 @@ MISTAKES = [
     Mistake("decays-what-is-not-named-bias", by_the_type_of_norms, "In the case \"{case}\" {decayed} is in the first "
             "group: the number of dimensions decides, and a parameter of one's own may have any name.", FREEZING),
     Mistake("decay-hard-coded", decay_hard_coded, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: it "
-            "is the argument `weight_decay`, and no number of your own.", FREEZING),
+            "should be the argument `weight_decay`, not a number of your own.", FREEZING),
     Mistake("params-in-a-set", in_sets, "In the case \"{case}\" the {what} {got}: a set has no order, and an "
             "optimizer numbers its parameters. A parameter comes once in `parameters()` anyway.", FREEZING),
     Mistake("params-in-a-generator", in_generators, "In the case \"{case}\" the {what} {got}: whoever goes through it "
@@ -147,7 +147,7 @@ MISTAKES = [
     Mistake("decays-known-layers-only", by_the_type_of_layers, "In the case \"{case}\" {undecayed} is in the second "
             "group: the number of dimensions decides, whatever layer the tensor belongs to.", FREEZING),
     Mistake("nothing-decays", by(lambda name, p: False), "In the case \"{case}\" {undecayed} is in the second group: "
-            "two or more dimensions decay.", FREEZING),
+            "tensors of two or more dimensions decay.", FREEZING),
     Mistake("includes-frozen", frozen_too(matrices), "In the case \"{case}\" {frozen} is in a group, though it is "
             "frozen.", FREEZING),
     Mistake("loses-parameters", over(of_linear_layers), LOSES, FREEZING),
@@ -158,7 +158,8 @@ MISTAKES = [
             "\"{case}\" {twice} comes twice: a tied tensor is one parameter, and the optimizer would refuse it.",
             FREEZING),
     Mistake("leaves-out-empty-groups", lambda m, decay: [g for g in groups(m, decay) if g["params"]], "In the case "
-            "\"{case}\" the number of groups is {got} where {want} are wanted: both are there, even if one is empty.",
+            "\"{case}\" the number of groups is {got} where {want} are wanted: both should be there, even if one is "
+            "empty.",
             FREEZING),
     Mistake("groups-swapped", lambda m, decay: groups(m, decay)[::-1], "In the case \"{case}\" the {what} is {got} "
             "where {want} is wanted: the group that decays comes first.", FREEZING),

@@ -43,18 +43,18 @@ def scaled_by_all_features(q: Tensor, k: Tensor) -> Tensor:
 
 
 WRONG_TRANSPOSE = (
-    "In the case \"{case}\", the scores came out as {got} where {want} is wanted: for every query there should be a "
-    "row, and in it one score for every key."
+    "In the case \"{case}\", the scores came out as {got} where {want} is wanted: every query should get a row with "
+    "one score for every key. For that the last two dimensions of k change places, and no others."
 )  # fmt: skip
 WRONG_SIZE = (
-    "The scores are {ratio} times as large as wanted: they are to be divided by the root of the number of features, "
-    "{d}, and were divided by something else, such as the root of another size."
+    "The scores are {ratio} times as large as wanted: they should be divided by the root of the number of features, "
+    "{d}, but were divided by something else, such as the root of another size."
 )
 MISTAKES = [
-    Mistake("not-scaled", lambda q, k: q @ k.mT, "The scores are {ratio} times as large as wanted, which is the root "
-            "of d = {d}: the division is missing.", EINSUM),
-    Mistake("scaled-by-d", lambda q, k: q @ k.mT / q.shape[-1], "The scores are {ratio} times as large as wanted: in "
-            "all they were divided by d = {d} and not by its root, {root}.", EINSUM),
+    Mistake("not-scaled", lambda q, k: q @ k.mT, "The scores are {ratio} times as large as wanted, and that is the "
+            "root of d = {d}: the division by it is missing.", EINSUM),
+    Mistake("scaled-by-d", lambda q, k: q @ k.mT / q.shape[-1], "The scores are {ratio} times as large as wanted: "
+            "altogether they were divided by d = {d}, not by its root, {root}.", EINSUM),
     Mistake("multiplied-by-root", lambda q, k: q @ k.mT * q.shape[-1] ** 0.5, "The scores are {ratio} times as large "
             "as wanted: they were multiplied by the root of d = {d} where they should be divided by it.", EINSUM),
     Mistake("scaled-by-another-size", lambda q, k: q @ k.mT / k.shape[-2] ** 0.5, WRONG_SIZE, EINSUM),
@@ -62,9 +62,9 @@ MISTAKES = [
     Mistake("scaled-by-another-size", lambda q, k: q @ k.mT / q.shape[1] ** 0.5, WRONG_SIZE, EINSUM),
     Mistake("scaled-by-another-size", scaled_by_all_features, WRONG_SIZE, EINSUM),
     Mistake("softmax-applied", lambda q, k: attention_scores(q, k).softmax(-1), "The value at {at} is {got_at} and "
-            "should be {want_at}: a softmax was applied, and the scores before it are wanted.", EINSUM),
+            "should be {want_at}: a softmax was applied, but the scores before it are wanted.", EINSUM),
     Mistake("keys-reshaped", keys_reshaped, "The value at {at} is {got_at} and should be {want_at}, though the shape "
-            "is right: reshaping k deals its elements out anew, transposing it swaps its axes.", EINSUM),
+            "is right: reshaping k deals its elements out anew, whereas transposing it swaps two of its axes.", EINSUM),
     Mistake("wrong-transpose", lambda q, k: attention_scores(q, k).mT, WRONG_TRANSPOSE, EINSUM),
     Mistake("wrong-transpose", lambda q, k: q @ k / q.shape[-1] ** 0.5, WRONG_TRANSPOSE, EINSUM),
     Mistake("wrong-transpose", lambda q, k: torch.einsum("bhtd,bhds->bhts", q, k) / q.shape[-1] ** 0.5, WRONG_TRANSPOSE,
@@ -76,7 +76,7 @@ MISTAKES = [
     Mistake("each-with-its-own", lambda q, k: (q * k).sum(-1) / q.shape[-1] ** 0.5, "In the case \"{case}\" the result "
             "has shape {got_shape} where {want_shape} is wanted: query i only met key i, and not every key.", EINSUM),
     Mistake("heads-summed", lambda q, k: attention_scores(q, k).sum(1), "The result has shape {got_shape} where "
-            "{want_shape} is wanted: the scores of all heads were added up, and each head keeps its own.", EINSUM),
+            "{want_shape} is wanted: the scores of all heads were added up, but each head keeps its own.", EINSUM),
     *with_floats(attention_scores, 2),
     rounding(attention_scores),
     widening(attention_scores),

@@ -53,9 +53,9 @@ def strides_ignoring_ones(t: Tensor) -> bool:
 
 LEN = (
     "`numel` came out as {got} where the tensor of shape {shape} has {want} elements: the size of the first dimension "
-    "is not the number of elements, and a tensor of no dimensions has no first one."
+    "is not the number of elements, and a tensor without dimensions does not even have it."
 )
-NOT_CALLED = "`{what}` came out as {got}: a method was named, but not called."
+NOT_CALLED = "`{what}` came out as {got}: a method was named but not called; it needs its parentheses."
 NO_STRING = "`dtype` came out as a string, {got}, where the torch.dtype itself is wanted."
 NO_TUPLE = "`shape` came out as {got} where a plain tuple, {want}, is wanted."
 MISTAKES = [
@@ -64,7 +64,7 @@ MISTAKES = [
     Mistake("dimensions-are-not-elements", lambda t: facts(t) | {"numel": t.dim()}, "`numel` came out as {got}, the "
             "number of dimensions; the tensor of shape {shape} has {want} elements.", WHAT),
     Mistake("len-is-not-ndim", lambda t: facts(t) | {"ndim": len(t)}, "`ndim` came out as {got} where the shape "
-            "{shape} has {want} entries: `len` is the first of these, not their number.", WHAT),
+            "{shape} has {want} entries: `len(t)` is the first of them, not how many there are.", WHAT),
     Mistake("nbytes-counts-storage", lambda t: facts(t) | {"nbytes": t.untyped_storage().nbytes()}, "`nbytes` came out "
             "as {got} where the elements of this view take {want}: the storage behind it is larger than what the view "
             "shows.", WHAT),
@@ -74,8 +74,8 @@ MISTAKES = [
             "should be {want}: an element takes 4 bytes in float32, and {item} in {dtype}.", WHAT),
     Mistake("shape-is-no-tuple", lambda t: facts(t) | {"shape": list(t.shape)}, NO_TUPLE, WHAT),
     Mistake("shape-is-no-tuple", lambda t: facts(t) | {"shape": str(t.shape)}, NO_TUPLE, WHAT),
-    Mistake("device-is-no-string", lambda t: facts(t) | {"device": t.device}, "`device` came out as {got}, a device "
-            "object, where its name as a string is wanted.", WHAT),
+    Mistake("device-is-no-string", lambda t: facts(t) | {"device": t.device}, "`{what}` came out as a device object, "
+            "where its name is wanted: `str(t.device)`.", WHAT),
     Mistake("device-without-index", lambda t: facts(t) | {"device": t.device.type}, "On the second device `device` "
             "came out as {got}: that is the kind of device, and `str(t.device)` also says which one of them.", WHAT),
     Mistake("device-assumed", lambda t: facts(t) | {"device": "cpu"}, "`device` came out as {got} on the second device "

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograde.hidden.common import CHANGED, COPIES, ERRORS, LEFT, on_the_cpu
+from autograde.hidden.common import COPIES, ERRORS, LEFT, on_the_cpu
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
 
@@ -48,19 +48,21 @@ def copies_the_empty(t: Tensor) -> tuple[Tensor, bool]:
 
 
 ALWAYS = (
-    "For shape {shape} with strides {stride}, writing into the result left t as it was: a view was possible and "
-    "it was copied."
+    "For shape {shape} with strides {stride}, writing into the result left t as it was: a view was possible, but the "
+    "elements were copied."
 )
 STRIDED = (
-    "For shape {shape} with strides {stride}, writing into the result left t as it was: t is not contiguous, and yet a "
-    "view fits."
+    "For shape {shape} with strides {stride}, writing into the result left t as it was: although t is not contiguous, "
+    "a flat view of it is possible."
 )
 FLAG = "For shape {shape} with strides {stride}, `copied` is {copied}, while the result {shares} memory with t."
 MISTAKES = [
     Mistake("always-copies", lambda t: (t.clone().reshape(-1), True), ALWAYS, COPIES),
     Mistake("always-copies", lambda t: (t.clone().reshape(-1), False), ALWAYS, COPIES),
     Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), not t.is_contiguous()), STRIDED, COPIES),
-    Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), STRIDED, COPIES),
+    Mistake("copies-strided-views", lambda t: (t.contiguous().view(-1), False), "For shape {shape} "
+            "with strides {stride}, `copied` is {copied}, while the result {shares} memory with t: `contiguous()` "
+            "copies all that is not contiguous, even where a flat view is possible.", COPIES),
     Mistake("copies-strided-views", copies_expanded, STRIDED, COPIES),
     Mistake("copies-what-requires-grad", copies_what_requires_grad, "In the case \"{case}\", writing into the result "
             "left t as it was: a tensor that requires grad has views like any other.", COPIES),
@@ -75,10 +77,12 @@ MISTAKES = [
     Mistake("copied-flag-wrong", flag_reversed, FLAG, COPIES),
     Mistake("ignores-strides", lambda t: (t.as_strided((t.numel(),), (1,), t.storage_offset()), False), "For shape "
             "{shape} with strides {stride}, the value at {at} is {got_at} and should be {want_at}: the storage was "
-            "read straight on, and t jumps in it.", "Strides: one storage, many views"),
+            "read straight through, but the strides of t jump about in it.", "Strides: one storage, many views"),
     Mistake("keeps-the-shape", lambda t: (t, False), "The result has shape {got_shape} where one dimension, "
             "{want_shape}, is wanted.", COPIES),
-    Mistake("changes-its-input", lambda t: (t.add_(1).reshape(-1), not shares(t.reshape(-1), t)), CHANGED, COPIES),
+    Mistake("changes-its-input", lambda t: (t.add_(1).reshape(-1), not shares(t.reshape(-1), t)), "In the case "
+            "\"{case}\" `{what}` is {got} where {want} is wanted: an operation that works in place wrote into the "
+            "caller's own tensor.", COPIES),
     Mistake("made-on-cpu", on_the_cpu(lambda t: (t.reshape(-1), not shares(t.reshape(-1), t))), LEFT, ERRORS),
 ]  # fmt: skip
 

@@ -64,16 +64,16 @@ def only_grey_and_colour(image: Tensor) -> Tensor:
 
 
 BATCH = (
-    "For a batch the outcome was {got}: the dimensions were counted from the front, where a batch puts one "
-    "more; counted from the end they stay the same."
+    "For a batch the outcome was {got}: the dimensions were counted from the front, where a batch adds one; counted "
+    "from the end they stay the same."
 )
 REGROUPED = (
-    'In the case "{case}" the value at {at} is {got_at} and should be {want_at}, though the shape is right: '
-    "reshaping deals the pixels out anew, permuting moves the channels."
+    'In the case "{case}" the value at {at} is {got_at} and should be {want_at}, though the shape is right: reshaping '
+    "deals the values out anew, whereas permuting moves the channels."
 )
 OWN_RANGE = (
-    "The value at {at} is {got_at} and should be {want_at}: 255 has to become 1, whatever this image's own "
-    "largest value is."
+    "The value at {at} is {got_at} and should be {want_at}: 0 has to stay 0 and 255 has to become 1, whatever the "
+    "smallest and largest values of this image are."
 )
 OTHER_DTYPE = "The result is {got_dtype} where {want_dtype} is wanted."
 MISTAKES = [
@@ -81,7 +81,7 @@ MISTAKES = [
     Mistake("reshaped-not-permuted", viewed, REGROUPED, IMAGES),
     Mistake("reshaped-not-permuted", reshaped_as_if_one, REGROUPED, IMAGES),
     Mistake("height-and-width-swapped", lambda image: scaled(image.transpose(-3, -1)), "The result has shape "
-            "{got_shape} where {want_shape} is wanted: swapping two dimensions turned height and width round as well.",
+            "{got_shape} where {want_shape} is wanted: swapping two dimensions exchanged height and width as well.",
             IMAGES),
     Mistake("channels-in-the-middle", lambda image: scaled(image.transpose(-2, -1)), "The result has shape {got_shape} "
             "where {want_shape} is wanted: the channels changed places with the width, and so stand between height and "
@@ -92,8 +92,8 @@ MISTAKES = [
     Mistake("batch-axis-added", batch_axis_added, "In the case \"{case}\" the result has shape {got_shape} where "
             "{want_shape} is wanted: a batch axis was added that the input does not have.", IMAGES),
     Mistake("squeezes-batch-of-one", lambda image: image_to_chw(image).squeeze(), "In the case \"{case}\" the result "
-            "has shape {got_shape} where {want_shape} is wanted: `squeeze` took a dimension of one that belongs to the "
-            "shape.", ONES),
+            "has shape {got_shape} where {want_shape} is wanted: `squeeze` removed a dimension of size one that "
+            "belongs to the shape.", ONES),
     Mistake("not-scaled", lambda image: image.movedim(-1, -3).contiguous().float(), "The value at {at} is {got_at} and "
             "should be {want_at}: the bytes became floats, but were not brought from 0..255 to 0..1.", IMAGES),
     Mistake("left-as-bytes", lambda image: image.movedim(-1, -3).contiguous(), "The result is {got_dtype} where "
@@ -101,8 +101,8 @@ MISTAKES = [
     Mistake("scaled-by-256", lambda image: image.movedim(-1, -3).contiguous() / 256, "The value at {at} is {got_at} "
             "and should be {want_at}: the largest byte is 255, so 255 has to become 1.", IMAGES),
     Mistake("divided-as-integers", lambda image: (image.movedim(-1, -3).contiguous() // 255).float(), "The value at "
-            "{at} is {got_at} and should be {want_at}: the fraction was cut off, as in a division of integers or by "
-            "one that rounds down.", IMAGES),
+            "{at} is {got_at} and should be {want_at}: the fraction was cut off, as by `//`, which rounds down, or by "
+            "a dtype of integers.", IMAGES),
     Mistake("scaled-by-own-range", lambda image: image.movedim(-1, -3).contiguous() / image.max(), OWN_RANGE, IMAGES),
     Mistake("scaled-by-own-range", scaled_by_own_range, OWN_RANGE, IMAGES),
     Mistake("scaled-to-minus-one", lambda image: image.movedim(-1, -3).contiguous() / 127.5 - 1, "The value at {at} is "

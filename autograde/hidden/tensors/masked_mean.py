@@ -95,71 +95,76 @@ def loop_on_the_cpu(x: Tensor, mask: Tensor) -> Tensor:
     return result
 
 
-ON_EMPTY = "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, and zeros are wanted."
+ON_EMPTY = "Row {row} has {real} real steps and came out as {got_row}: 0 / 0 is NaN, but zeros are wanted."
 REPLACED = (
-    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: `nan_to_num` does not ask where a '
-    "NaN or an inf stands, and one at a real step says that something went wrong before."
+    'In the case "{case}" a value in row {row} came out as {got_row} and should be {want_row}: `nan_to_num` does not '
+    "ask where a NaN or an inf stands. At a real step it means that something went wrong earlier, and it has to show."
 )
 SKIPPED = (
-    'In the case "{case}" row {row} came out as {got_row} and should be {want_row}: a NaN at a real step was passed '
-    "over, as by `nanmean`, and it says that something went wrong before. The mask alone says which steps are real."
+    'In the case "{case}" a value in row {row} came out as {got_row} and should be {want_row}: a NaN at a real step '
+    "was skipped, as by `nanmean`. There it means that something went wrong earlier, and it has to show."
 )
 INVERTED = (
-    "Row {row} came out as {got_row} and should be {want_row}: the padding was taken for what is real; here True marks "
-    "the real steps."
+    "A value in row {row} came out as {got_row} and should be {want_row}: the mask was read the wrong way round; True "
+    "marks the real steps."
 )
 MISTAKES = [
-    Mistake("divides-by-length", lambda x, mask: real_sum(x, mask) / x.shape[1], "Row {row} came out as {got_row} and "
-            "should be {want_row}: its sum was divided by all {length} steps, of which only {real} are real.", MASKS),
+    Mistake("divides-by-length", lambda x, mask: real_sum(x, mask) / x.shape[1], "A value in row {row} came out as "
+            "{got_row} and should be {want_row}: its sum was divided by all {length} steps, of which only {real} are "
+            "real.", MASKS),
     Mistake("nan-on-empty", lambda x, mask: real_sum(x, mask) / mask.sum(1, keepdim=True), ON_EMPTY, MASKS),
-    Mistake("masked-values-leak", lambda x, mask: (x * mask[..., None]).sum(1) / real_count(mask), "Row {row} came out "
-            "as {got_row} and should be {want_row}: padding held NaN or inf, and NaN * 0 and inf * 0 are NaN, not 0.",
+    Mistake("masked-values-leak", lambda x, mask: (x * mask[..., None]).sum(1) / real_count(mask), "A value in row "
+            "{row} came out as {got_row} and should be {want_row}: padding held NaN or inf, and NaN * 0 and inf * 0 "
+            "are NaN, not 0.",
             MASKS),
-    Mistake("divides-by-length", lambda x, mask: (x * mask[..., None]).mean(1), "Row {row} came out as {got_row} and "
-            "should be {want_row}: its sum was divided by all {length} steps, of which only {real} are real. Besides, "
-            "NaN * 0 is NaN, so what is masked can still show.", MASKS),
+    Mistake("divides-by-length", lambda x, mask: (x * mask[..., None]).mean(1), "A value in row {row} came out as "
+            "{got_row} and should be {want_row}: its sum was divided by all {length} steps, of which only {real} are "
+            "real. Besides, NaN * 0 is NaN, so what is masked can still show.", MASKS),
     Mistake("nan-on-empty", lambda x, mask: (x * mask[..., None]).sum(1) / mask.sum(1, keepdim=True), ON_EMPTY, MASKS),
     Mistake("mask-inverted", lambda x, mask: masked_mean(x, ~mask), INVERTED, MASKS),
     Mistake("mask-inverted", lambda x, mask: real_sum(x, ~mask) / real_count(mask), INVERTED, MASKS),
     Mistake("mask-inverted", lambda x, mask: real_sum(x, mask) / real_count(~mask), INVERTED, MASKS),
     Mistake("changes-its-input", changes_its_input, CHANGED, MASKS),
-    Mistake("not-divided", real_sum, "Row {row} came out as {got_row} and should be {want_row}: that is the sum of its "
-            "{real} real steps, not their mean.", MASKS),
-    Mistake("divides-by-total-count", lambda x, mask: real_sum(x, mask) / mask.sum().clamp(min=1), "Row {row} came out "
-            "as {got_row} and should be {want_row}: it was divided by the number of real steps in the whole batch, of "
-            "which {real} are its own.", MASKS),
-    Mistake("divides-by-one-too-many", lambda x, mask: real_sum(x, mask) / (real_count(mask) + 1), "Row {row} came out "
-            "as {got_row} and should be {want_row}: it has {real} real steps, and was divided by one more.", MASKS),
-    Mistake("zeros-not-counted", over_entries_that_are_not_zero, "In the case \"{case}\" row {row} came out as "
-            "{got_row} and should be {want_row}: entries that are 0 were not counted, and a real step may hold a 0. It "
-            "is the mask that says how many steps are real.", MASKS),
+    Mistake("not-divided", real_sum, "A value in row {row} came out as {got_row} and should be {want_row}: that is the "
+            "sum over the {real} real steps, not their mean.", MASKS),
+    Mistake("divides-by-total-count", lambda x, mask: real_sum(x, mask) / mask.sum().clamp(min=1), "A value in row "
+            "{row} came out as {got_row} and should be {want_row}: it was divided by the number of real steps in the "
+            "whole batch, of which only {real} belong to this row.", MASKS),
+    Mistake("divides-by-one-too-many", lambda x, mask: real_sum(x, mask) / (real_count(mask) + 1), "A value in row "
+            "{row} came out as {got_row} and should be {want_row}: the row has {real} real steps, but the sum was "
+            "divided by one more.", MASKS),
+    Mistake("zeros-not-counted", over_entries_that_are_not_zero, "In the case \"{case}\" a value in row {row} came out "
+            "as {got_row} and should be {want_row}: entries that are 0 were not counted, but a real step may hold a 0. "
+            "Only the mask says how many steps are real.", MASKS),
     *(Mistake("eps-in-the-count", over_count_and_eps(eps), "In the case \"{case}\" the value at {at} is {got_at} and "
-              "should be {want_at}: a small number was added to the count, and the mean is a little too small for it. "
-              "`clamp(min=1)` only changes a count of 0.", MASKS) for eps in (1e-5, 1e-6)),
+              "should be {want_at}: a small number was added to the count, so the mean is a little too close to 0. "
+              "`clamp(min=1)` changes nothing but a count of 0.", MASKS) for eps in (1e-5, 1e-6)),
     Mistake("count-along-the-wrong-axis", lambda x, mask: real_sum(x, mask) / mask.sum(1).clamp(min=1), "In the case "
-            "\"{case}\" row {row} came out as {got_row} and should be {want_row}: counts of shape (b,) line up with "
-            "the features, those of shape (b, 1) with the examples.", MASKS),
+            "\"{case}\" a value in row {row} came out as {got_row} and should be {want_row}: counts of shape (b,) line "
+            "up with the features, those of shape (b, 1) with the examples.", MASKS),
     Mistake("dimension-left-over", lambda x, mask: masked_mean(x, mask).unsqueeze(1), "The result has shape "
             "{got_shape} where {want_shape} is wanted: the dimension of the steps is still there, with size one, as "
             "keepdim or a product of matrices leaves it.", MASKS),
-    Mistake("mask-unused", lambda x, _mask: x.mean(1), "Row {row} came out as {got_row} and should be "
+    Mistake("mask-unused", lambda x, _mask: x.mean(1), "A value in row {row} came out as {got_row} and should be "
             "{want_row}: all {length} steps were averaged, of which only {real} are real.", MASKS),
     Mistake("examples-mixed", lambda x, mask: x[mask].mean(0), "The result has shape {got_shape} where "
             "{want_shape} is wanted: indexing with a mask forgets which step belongs to which example.", MASKS),
-    Mistake("masked-values-leak", nan_replaced_afterwards, "Row {row} came out as {got_row} and should be {want_row}: "
-            "replacing a NaN in the result does not bring back the sum that it swallowed.", MASKS),
-    Mistake("first-steps-assumed", first_steps, "In the case \"{case}\" row {row} came out as {got_row} and should be "
-            "{want_row}: the first {real} steps were averaged, where the mask picks others.", MASKS),
+    Mistake("masked-values-leak", nan_replaced_afterwards, "A value in row {row} came out as {got_row} and should be "
+            "{want_row}: replacing a NaN in the result does not bring back the sum that it swallowed.",
+            MASKS),
+    Mistake("first-steps-assumed", first_steps, "In the case \"{case}\" a value in row {row} came out as {got_row} and "
+            "should be {want_row}: the first {real} steps were averaged, where the mask picks others.", MASKS),
     Mistake("real-inf-replaced", nan_and_inf_replaced, REPLACED, MASKS),
     Mistake("real-inf-replaced", inf_made_finite, REPLACED, MASKS),
     Mistake("real-inf-replaced", nan_left_out, REPLACED, MASKS),
     Mistake("real-nan-skipped", nan_skipped, SKIPPED, MASKS),
     Mistake("real-nan-skipped", nan_at_real_steps_replaced, SKIPPED, MASKS),
     Mistake("gradient-not-finite", unused_nan, "In the case \"{case}\" the values are right, but the {what} is {got}: "
-            "`where` drops the 0 / 0 of a row, and its gradient is 0 times inf all the same.", MASKS),
+            "`where` drops the 0 / 0 of a row, but backward still computes its gradient, 0 times inf, which is NaN.",
+            MASKS),
     Mistake("detached", lambda x, mask: masked_mean(x.detach(), mask), "The values are right, but the {what} is "
-            "{got}: the result was worked out outside the graph, as by `x.data`, `detach()` or under "
-            "`no_grad`.", MASKS),
+            "missing: the result was worked out outside the graph, as by `x.data`, `detach()` or under `no_grad`.",
+            MASKS),
     Mistake("made-on-cpu", loop_on_the_cpu, LEFT, ERRORS),
     Mistake("nan-on-empty", nan_replaced_before, ON_EMPTY, MASKS),
     *(m for m in with_floats(masked_mean) if m.name != "changes-its-input"),

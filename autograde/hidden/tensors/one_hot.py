@@ -137,10 +137,10 @@ EMPTY = (
     'In the case "{case}" the result has shape {got_shape} and dtype {got_dtype} where {want_shape} and {want_dtype} '
     "are wanted: a tensor without entries has a shape all the same, and the result is of the dtype asked for."
 )
-ACCEPTED = "With {bad} among the labels, a ValueError is wanted; what came was {refused}."
+ACCEPTED = "With {bad} among the labels, a ValueError is wanted; the outcome was {refused}."
 WIDTH = (
-    'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: the labels that occur do '
-    "not say how many classes there are, num_classes does."
+    'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: the labels that occur do not '
+    "say how many classes there are; `num_classes` does."
 )
 NO_DTYPE = "The result is {got_dtype} where {want_dtype} is wanted: the argument `dtype` was not used."
 VECTORS = (
@@ -155,7 +155,7 @@ MISTAKES = [
     Mistake("out-of-range-accepted", refusing(in_full, high=False), ACCEPTED, INDEXING),
     Mistake("out-of-range-accepted", indexed_unchecked, ACCEPTED, INDEXING),
     Mistake("accepted-on-the-second-device", checked_on_the_cpu_only, "On the second device, with {bad} among the "
-            "labels, a ValueError is wanted; what came was {refused}.", INDEXING),
+            "labels, a ValueError is wanted; the outcome was {refused}.", INDEXING),
     Mistake("wrong-exception", scattered_unchecked, ACCEPTED, INDEXING),
     Mistake("wrong-exception", refusing(lambda label: IndexError(in_full(label))), ACCEPTED, INDEXING),
     Mistake("wrong-exception", refusing(lambda label: AssertionError(in_full(label))), ACCEPTED, INDEXING),

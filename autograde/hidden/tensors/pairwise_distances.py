@@ -78,8 +78,8 @@ SUMMED = (
     "features, the last of the dimensions (n, m, d)."
 )
 CROSS = (
-    "The value at {at} is {got_at} and should be {want_at}: in the square of a difference the product of both is taken "
-    "away twice."
+    "The value at {at} is {got_at} and should be {want_at}: in the square of a difference, twice the product of the "
+    "two is subtracted."
 )
 
 
@@ -94,7 +94,7 @@ MISTAKES = [
     Mistake("squared-not-rooted", lambda a, b: ((a[:, None] - b) ** 2).sum(-1), "The value at {at} is {got_at} and "
             "should be {want_at}: the first is the square of the second, so the root is missing.", PAIRS),
     Mistake("city-block-distance", lambda a, b: (a[:, None] - b).abs().sum(-1), "The value at {at} is {got_at} and "
-            "should be {want_at}: absolute differences were added up, squares were not.", PAIRS),
+            "should be {want_at}: absolute differences were added up, where their squares are wanted.", PAIRS),
     Mistake("largest-difference-only", lambda a, b: (a[:, None] - b).abs().amax(-1), "The value at {at} is {got_at} "
             "and should be {want_at}: only the feature that differs most was counted.", PAIRS),
     Mistake("mean-not-sum", lambda a, b: ((a[:, None] - b) ** 2).mean(-1).sqrt(), "The value at {at} is {got_at} and "
@@ -109,8 +109,8 @@ MISTAKES = [
     Mistake("nan-at-equal-points", lambda a, b: squares_without_a_root(a, b).sqrt(), "The result is {got}: for equal "
             "points a·a + b·b - 2 a·b can round to a number just below zero, and its root is NaN.", PAIRS),
     *(Mistake("never-quite-zero", kept_from_zero(eps, keep), "In the case \"{case}\" the value at {at} is {got_at} and "
-              "should be {want_at}: what is to keep the root away from zero is large beside data of this size; a "
-              "minimum of 0 is enough.", PAIRS) for eps in (1e-8, 1e-6) for keep in (torch.add, torch.clamp)),
+              "should be {want_at}: the number that keeps the root away from zero is large compared with data of this "
+              "size; a minimum of 0 is enough.", PAIRS) for eps in (1e-8, 1e-6) for keep in (torch.add, torch.clamp)),
     Mistake("fails-without-points", scaled_first, "In the case \"{case}\" the call raised {error}: `min` and `max` "
             "have no answer for an empty tensor, and the distances from no points are a tensor of no rows.", PAIRS),
     Mistake("cross-term-wrong", cross_term_once, CROSS, PAIRS),

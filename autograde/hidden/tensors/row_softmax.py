@@ -96,15 +96,15 @@ UNDERFLOW = (
     "far below it every exp is 0, and nothing is left to divide."
 )
 OVERFLOW_LATER = (
-    "Row {row} sums to {row_sum} and not to 1 where the largest entry is {largest}: exp of it is too large for any "
-    "float, in whatever form it is used."
+    "Row {row} sums to {row_sum} and not to 1 where the largest entry is {largest}: exp of that is inf, and a "
+    "logarithm taken afterwards does not make it finite again."
 )
 TOO_HIGH = (
-    "{nans} of {count} results are NaN: what was subtracted leaves numbers far above zero in the row, their exp is "
+    "{nans} of {count} results are NaN: even after the subtraction the row holds numbers far above zero; their exp is "
     "inf, and inf / inf is NaN."
 )
 WRONG_DIM = (
-    'In the case "{case}" row {row} sums to {row_sum} and not to 1: softmax ran over another dimension than the last.'
+    'In the case "{case}" row {row} sums to {row_sum} and not to 1: softmax ran over a dimension other than the last.'
 )
 WHOLE = "Row {row} sums to {row_sum} and not to 1: the weights were divided by the sum of the whole tensor."
 KEEPDIM = (
@@ -113,7 +113,7 @@ KEEPDIM = (
 )
 LOGARITHMS = "The value at {at} is {got_at} and should be {want_at}: the first is the logarithm of the second."
 BY_MAXIMUM = (
-    "The value at {at} is {got_at} and should be {want_at}: dividing a row by its maximum changes its softmax, "
+    "The value at {at} is {got_at} and should be {want_at}: dividing a row by its maximum changes its softmax; "
     "subtracting it does not."
 )
 MISTAKES = [
@@ -146,7 +146,7 @@ MISTAKES = [
     Mistake("returns-logarithms", lambda x: row_softmax(x).log(), LOGARITHMS, REDUCE),
     Mistake("returns-logarithms", lambda x: x - x.logsumexp(-1, keepdim=True), LOGARITHMS, REDUCE),
     Mistake("clamps-the-scores", lambda x: softmax_unshifted(x.clamp(-80, 80)), "In the case \"{case}\" the value at "
-            "{at} is {got_at} and should be {want_at}: entries that were clamped to the same bound look equal, and are "
+            "{at} is {got_at} and should be {want_at}: entries that were clamped to the same bound look equal but are "
             "not.", REDUCE),
     Mistake("nan-replaced", lambda x: softmax_unshifted(x).nan_to_num(nan=0.0), "In the case \"{case}\" row {row} "
             "sums to {row_sum} and not to 1: replacing a NaN does not bring back the number that it swallowed.",
@@ -156,8 +156,8 @@ MISTAKES = [
     Mistake("divided-by-maximum", lambda x: softmax_unshifted(x / x.amax(-1, keepdim=True)), BY_MAXIMUM, REDUCE),
     Mistake("divided-by-maximum", lambda x: softmax_unshifted(x / x.abs().amax(-1, keepdim=True)), BY_MAXIMUM, REDUCE),
     Mistake("only-for-matrices", row_after_row_of_a_matrix, "In the case \"{case}\" row {row} sums to {row_sum} and "
-            "not to 1: what lies along the first dimension was taken for the rows, which is so only where x has two "
-            "dimensions.", REDUCE),
+            "not to 1: what lies along the first dimension was taken for the rows, and that is right only where x has "
+            "two dimensions.", REDUCE),
     *(Mistake("eps-in-the-sum", divided_with_eps(eps), "In the case \"{case}\" the value at {at} is {got_at} and "
               "should be {want_at}: a small number was added to the sum, which is at least 1 and needs none.", REDUCE)
       for eps in (1e-5, 1e-6, 1e-7, 1e-8)),

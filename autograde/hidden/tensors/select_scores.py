@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from autograde.hidden.common import NUMPY_ONLY, on_the_cpu, with_floats
+from autograde.hidden.common import ERRORS, LEFT, NUMPY_ONLY, on_the_cpu, with_floats
 from autograde.hidden.tensors.shared import HANDED
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -79,14 +79,14 @@ DETACHED = (
     "gradient flows back."
 )
 OUT_OF_NUMBERS = (
-    'In the case "{case}", `{what}` is {got} where {want} is wanted: a tensor made from numbers of Python or NumPy '
-    "is cut off from scores, so no gradient flows back."
+    'In the case "{case}", `{what}` is {got} where {want} is wanted: a tensor made from Python numbers or a NumPy '
+    "array is cut off from scores, so no gradient flows back."
 )
 MISTAKES = [
     Mistake("selects-rows", lambda scores, labels: scores[labels], "The result has shape {got_shape} where "
             "{want_shape} is wanted: `scores[labels]` picks whole rows, one for each label.", INDEXING),
     Mistake("selects-columns", lambda scores, labels: scores[:, labels], "The result has shape {got_shape} where "
-            "{want_shape} is wanted: every row was read at every label, not each at its own.", INDEXING),
+            "{want_shape} is wanted: every row was read at every label, not only at its own.", INDEXING),
     Mistake("python-loop", select_loop, LOOP, INDEXING),
     Mistake("python-loop", select_loop_filling_zeros, LOOP, INDEXING),
     Mistake("python-loop", select_with_lists, HANDED, INDEXING),
@@ -107,11 +107,11 @@ MISTAKES = [
             "{got_shape} where {want_shape} is wanted: the dimension that was picked along is still there, with size "
             "one, as `gather` leaves it.", INDEXING),
     Mistake("squeezes-batch-of-one", lambda scores, labels: scores.gather(1, labels[:, None]).squeeze(), "In the case "
-            "\"{case}\" the result has shape {got_shape} where {want_shape} is wanted: a bare `squeeze` takes every "
-            "dimension of one.", ONES),
+            "\"{case}\" the result has shape {got_shape} where {want_shape} is wanted: a bare `squeeze` removes every "
+            "dimension of size one.", ONES),
     Mistake("gathers-along-rows", lambda scores, labels: scores.gather(0, labels[:, None])[:, 0], "In the case "
-            "\"{case}\" the value at {at} is {got_at} and should be {want_at}: along dimension 0 the labels were taken "
-            "for rows.", INDEXING),
+            "\"{case}\" the value at {at} is {got_at} and should be {want_at}: the labels picked along dimension 0, so "
+            "they were taken for row numbers.", INDEXING),
     Mistake("indices-swapped", swapped_indices, "In the case \"{case}\" the value at {at} is {got_at} and should be "
             "{want_at}: the first index is the row, the second the column.", INDEXING),
     Mistake("indexes-the-flat-tensor", lambda scores, labels: scores.take(labels), "The value at {at} is {got_at} and "
@@ -123,7 +123,9 @@ MISTAKES = [
             "no answer for an empty tensor.", INDEXING),
     Mistake("largest-score", lambda scores, _labels: scores.amax(1), "The value at {at} is {got_at} and should be "
             "{want_at}: the largest score of the row was taken, not the one at the label.", INDEXING),
-    *(m for m in with_floats(at_labels, 0) if m.sentence is not NUMPY_ONLY),
+    *(m for m in with_floats(at_labels, 0) if m.sentence not in (LEFT, NUMPY_ONLY)),
+    Mistake("made-on-cpu", on_the_cpu(at_labels), "On the second device the answer returned {got}: what is "
+            "made on the CPU, or brought there, stays there unless it is moved to the input's device.", ERRORS),
 ]  # fmt: skip
 
 

@@ -19,8 +19,8 @@ WIDENED = (
     "floats it is made from, half precision included."
 )
 SAYS_LITTLE = (
-    "In the case \"{case}\" what came was {refused}: the message should say which argument it is, what it got and what "
-    "it wants."
+    "In the case \"{case}\" the answer raised {refused}: the message should name the argument, what was passed and "
+    "what is allowed."
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograde.hidden.common import CHANGED, COPIES, ERRORS, NUMPY_ONLY, with_numpy, writing_into
+from autograde.hidden.common import COPIES, ERRORS, NUMPY_ONLY, with_numpy, writing_into
 from autograde.hidden.tensors.shared import SAYS_LITTLE
 from autograde.source.mistakes import Mistake
 from torchcourse.model.exercise import Case, Draw, case
@@ -104,11 +104,11 @@ def whole_length_refused(x: Tensor, size: int, step: int = 1) -> Any:
 COPIED = (
     'In the case "{case}" the {what} were {got} where {want} is wanted: the windows are a copy and not a view of x.'
 )
-WRONG_KIND = 'In the case "{case}" a ValueError is wanted; what came was {refused}.'
+WRONG_KIND = 'In the case "{case}" a ValueError is wanted; the outcome was {refused}.'
 DROPS = "There are {windows} windows and should be {wanted_windows}: the last one, {wanted_last}, still fits."
 PAST = (
     "In the case \"{case}\" with n = {n} and step {step}, {wanted_windows} windows fit, the last of them being "
-    "{wanted_last}; there were more, and their elements lie past the end of x."
+    "{wanted_last}; the answer has more, and their elements lie past the end of x."
 )  # fmt: skip
 MISTAKES = [
     Mistake("copies-data", lambda x, size, step=1: torch.stack(cut(x, size, step)), COPIED, BY_HAND),
@@ -128,7 +128,7 @@ MISTAKES = [
     Mistake("ignores-step", ignores_step, "There are {windows} windows and should be {wanted_windows}: with step "
             "{step}, a window starts {step} entries after the one before it.", BY_HAND),
     Mistake("strides-swapped", strides_swapped, "The value at {at} is {got_at} and should be {want_at}: the first "
-            "stride leads to the next window, the second to the next entry of one.", BY_HAND),
+            "stride leads to the next window, the second to the next entry within a window.", BY_HAND),
     Mistake("rows-and-columns-swapped", lambda x, size, step=1: sliding_windows(x, size, step).t(), "The result has "
             "shape {got_shape} where {want_shape} is wanted: a window is a row.", BY_HAND),
     Mistake("bad-arguments-accepted", sliding(right_count, lambda *_: None), WRONG_KIND, BY_HAND),
@@ -146,7 +146,9 @@ MISTAKES = [
       )),
     Mistake("message-says-too-little", sliding(right_count, both_named), SAYS_LITTLE, BY_HAND),
     Mistake("made-on-cpu", with_numpy(sliding_windows), NUMPY_ONLY, ERRORS),
-    Mistake("changes-its-input", writing_into(0, sliding_windows), CHANGED, COPIES),
+    Mistake("changes-its-input", writing_into(0, sliding_windows), "In the case "
+            "\"{case}\" `{what}` is {got} where {want} is wanted: an operation that works in place wrote into the "
+            "caller's own tensor.", COPIES),
 ]  # fmt: skip
 
 

@@ -109,11 +109,11 @@ WHOLE_TENSOR = (
 )
 OTHER_DIM = (
     'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: the statistics were taken over '
-    "other dimensions than dim = {dim}."
+    "dimensions other than dim = {dim}."
 )
 OTHER_DEFAULT = (
-    'In the case "{case}" the variance of the result is {var} and should be {wanted_var}: eps was not given, and its '
-    "default is 1e-5."
+    'In the case "{case}" the variance of the result is {var} and should be {wanted_var}: this case passes no eps, so '
+    "the default counts, which should be 1e-5."
 )
 MISTAKES = [
     Mistake("missing-keepdim", without_keepdim, NO_KEEPDIM, REDUCE),
@@ -123,11 +123,11 @@ MISTAKES = [
             REDUCE),
     Mistake("sample-variance", lambda x, dim, eps=1e-5: centred(x, dim) / (x.std(dim, keepdim=True) + eps), "With eps "
             "= {eps} the variance of the result is {var} and should be {wanted_var}: the sum of squares was divided by "
-            "{count} - 1, which is the sample's, and eps was added to the root and not under it.", REDUCE),
+            "{count} - 1, as for a sample, and eps was added to the root and not under it.", REDUCE),
     Mistake("sample-variance", sample_variance, "The variance of the result is {var} and should be {wanted_var}: the "
-            "sum of squares was divided by {count} - 1, which is the sample's, and not by {count}.", REDUCE),
+            "sum of squares was divided by {count} - 1, as for a sample, and not by {count}.", REDUCE),
     Mistake("eps-outside-root", eps_outside_root, "With eps = {eps} the variance of the result is {var} and should be "
-            "{wanted_var}: eps was added to the root, and belongs under it.", REDUCE),
+            "{wanted_var}: eps was added to the root, but belongs under it.", REDUCE),
     Mistake("eps-forgotten", eps_forgotten, "With eps = {eps} the variance of the result is {var} and should be "
             "{wanted_var}: eps was not added to the variance.", REDUCE),
     Mistake("eps-argument-ignored", lambda x, dim, eps=1e-5: standardize(x, dim), "With eps = {eps} the variance of "
@@ -137,7 +137,7 @@ MISTAKES = [
     Mistake("other-default", lambda x, dim, eps=1e-6: standardize(x, dim, eps), OTHER_DEFAULT, REDUCE),
     Mistake("zero-eps-replaced", lambda x, dim, eps=1e-5: standardize(x, dim, eps or 1e-5), "With eps = {eps} the "
             "variance of the result is {var} and should be {wanted_var}: `eps or ...` and `if eps` take 0 for missing, "
-            "and here it is what was asked for.", REDUCE),
+            "but here it is what was asked for.", REDUCE),
     Mistake("negative-among-positive", only_all_or_none_negative, "In the case \"{case}\" with dim = {dim} the call "
             "raised {error}: each entry of the tuple may be negative, whatever the first one is.", REDUCE),
     Mistake("whole-tensor-statistics", lambda x, dim, eps=1e-5: standardize(x, tuple(range(x.ndim)), eps),

@@ -95,7 +95,7 @@ MISTAKES = [
     Mistake("bfloat16-unsupported", lambda t: plain(t).numpy(), "In the case \"{case}\" the call raised "
             "{scalar_error}: NumPy has no bfloat16, so it has to become float32 first.", NUMPY),
     Mistake("bfloat16-as-float16", lambda t: numpy_with(plain(t), torch.float16), "A bfloat16 tensor came out as "
-            "{seen_dtype} where {wanted_dtype} is wanted: float16 has the bits, but not the range.", NUMPY),
+            "{seen_dtype} where {wanted_dtype} is wanted: float16 has as many bits, but a smaller range.", NUMPY),
     Mistake("bfloat16-as-float64", lambda t: numpy_with(plain(t), torch.float64), "A bfloat16 tensor came out as "
             "{seen_dtype} where {wanted_dtype} is wanted: float32 already holds each of its values.", NUMPY),
     Mistake("always-copies", lambda t: to_numpy(t).copy(), COPIED_ARRAY, NUMPY),
@@ -104,13 +104,13 @@ MISTAKES = [
     Mistake("conjugate-view-unresolved", neither_resolved, UNRESOLVED, NUMPY),
     Mistake("negative-view-unresolved", neg_unresolved, UNRESOLVED, NUMPY),
     Mistake("changes-requires-grad", lambda t: to_numpy(t.requires_grad_(False)), "After the call `{what}` was {got} "
-            "and should be {want}: the caller's own tensor was cut off, where `detach()` gives a second one that is.",
+            "and should be {want}: the caller's own tensor was changed; `detach()` returns a second one instead.",
             NUMPY),
     Mistake("everything-as-float32", through_float32, AS_FLOAT32, NUMPY),
     Mistake("everything-as-float32", floats_through_float32, AS_FLOAT32, NUMPY),
     Mistake("everything-as-float32", lambda t: through_float32(t).copy(), AS_FLOAT32, NUMPY),
     Mistake("built-from-a-list", lambda t: np.array(t.tolist()), "In the case \"{case}\" an array of {seen_dtype} came "
-            "out where {wanted_dtype} is wanted: numbers of Python remember neither the dtype nor the memory.", NUMPY),
+            "out where {wanted_dtype} is wanted: Python numbers remember neither the dtype nor the memory.", NUMPY),
 ]  # fmt: skip
 
 

@@ -182,21 +182,21 @@ STEPS = (
     'In the case "{case}" the optimizer took {steps} steps where {wanted_steps} is wanted: it stepped after every '
     "micro-batch, which is plain training with small batches."
 )
-MODE = 'In the case "{case}", the model ran in {ran} where {should_run} is wanted: the mode is the caller\'s.'
+MODE = 'In the case "{case}", the model ran in {ran} where {should_run} is wanted: leave the mode to the caller.'
 HELD = (
-    'In the case "{case}" graphs {held} were held at once: that takes the memory of the whole batch, which small '
-    "pieces are to save. `backward` right after each micro-batch lets go of its graph."
+    'In the case "{case}" graphs {held} were held at once: that takes the memory of the whole batch, which '
+    "micro-batches should save. `backward` right after each micro-batch frees its graph."
 )
 MISTAKES = [
     Mistake("equal-weights", equal_weights, EQUALLY, ACCUMULATE),
     Mistake("equal-weights", equal_weights_in_the_gradient, EQUALLY, ACCUMULATE),
-    Mistake("equal-weights", mean_of_losses, VALUE + "the gradients are right, but the loss that is returned lets each "
-            "micro-batch count the same.", ACCUMULATE),
+    Mistake("equal-weights", mean_of_losses, VALUE + "the gradients are right, but in the loss that is returned each "
+            "micro-batch counts the same.", ACCUMULATE),
     Mistake("no-scaling", unscaled_returning_the_sum, UNSCALED, ACCUMULATE),
     Mistake("no-scaling", unscaled_returning_the_mean_of_losses, UNSCALED, ACCUMULATE),
     Mistake("no-scaling", unscaled, UNSCALED, ACCUMULATE),
     Mistake("gradient-of-the-sum", sums_undivided, VALUE + "each loss was multiplied by the number of its rows before "
-            "`backward`, and nothing divided the gradient by the number of all rows.", ACCUMULATE),
+            "`backward`, but the gradient was never divided by the number of all rows.", ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: rows / total, plain=False), STEPS,
             ACCUMULATE),
     Mistake("steps-every-micro-batch", step_each_time(lambda rows, total, n: 1, plain=True), STEPS, ACCUMULATE),
@@ -207,7 +207,7 @@ MISTAKES = [
             "Either the gradients were cleared before each of them, or `backward` ran once, after the loop.",
             ACCUMULATE),
     Mistake("missing-zero-grad", never_cleared, STALE, ACCUMULATE),
-    Mistake("mean-of-a-mean", divided_by_all_rows, VALUE + "the losses are means already, and were divided by the "
+    Mistake("mean-of-a-mean", divided_by_all_rows, VALUE + "the losses are means already, but were divided by the "
             "number of examples once more.", ACCUMULATE),
     Mistake("returns-last-loss", lambda *given: losses_of_a_right_step(*given)[-1], VALUE + "that is the loss of the "
             "last micro-batch, where that of the whole batch is wanted.", ACCUMULATE),
@@ -215,7 +215,8 @@ MISTAKES = [
             "added up without weights.", ACCUMULATE),
     Mistake("returns-tensor", lambda *given: torch.tensor(accumulated(*given)), NO_NUMBER, ACCUMULATE),
     Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
-            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
+            "so it broadcasts against the target, which has it, to a table. Give both to `loss_fn` as they are.",
+            LOSSES),
     Mistake("holds-all-graphs", concatenated, HELD, ACCUMULATE),
     Mistake("holds-all-graphs", one_backward_for_all, HELD, ACCUMULATE),
     Mistake("changes-mode", in_mode("train"), MODE, ACCUMULATE),

@@ -174,16 +174,16 @@ class CountsForTheGroup(AdamW):
 ONE_CORRECTED = VALUE + "only one of the two averages was corrected for its start at zero."
 RESUMED = "After a resume from its state_dict, the parameters are {got} at the end, and should be {want}: "
 MISTAKES = [
-    Mistake("overwrites-gradients", OverwritesGradients, "In the case \"{case}\" the {what} were {got} where {want} is "
-            "wanted: `p.grad` is not the optimizer's to write into; others read it after the step, and only "
-            "`zero_grad` clears it.", OPTIMIZERS),
+    Mistake("overwrites-gradients", OverwritesGradients, "In the case \"{case}\" the {what} were {got}, but should be "
+            "{want}: the optimizer must not write into `p.grad`; others read it after the step, and only `zero_grad` "
+            "clears it.", OPTIMIZERS),
     Mistake("closure-ignored", override(AdamW, called=lambda self, closure: None), 'In the case "{case}" {what} {got}, '
-            "where {want} is wanted: `step(closure)` calls the closure first, which computes the gradients.",
+            "where it should be {want}: `step(closure)` calls the closure first, which computes the gradients.",
             OPTIMIZERS),
     Mistake("closure-without-gradients", override(AdamW, called=lambda self, closure: closure and closure()), "In the "
-            'case "{case}" {what} {got}, where {want} is wanted: under `no_grad` its backward would fail, so '
+            'case "{case}" {what} {got}, where it should be {want}: under `no_grad` its backward would fail, so '
             "`torch.enable_grad()` goes around the call.", OPTIMIZERS),
-    Mistake("loss-not-returned", DropsTheLoss, 'In the case "{case}" {what} {got}, where {want} is wanted.',
+    Mistake("loss-not-returned", DropsTheLoss, 'In the case "{case}" {what} {got}. It should return {want}.',
             OPTIMIZERS),
     Mistake("coupled-weight-decay", Coupled, VALUE + "the decay was added to the gradient, where Adam divides it by "
             "the size of the gradients. In AdamW it shrinks the parameter directly.", OPTIMIZERS),
@@ -192,7 +192,7 @@ MISTAKES = [
     Mistake("no-bias-correction", override(AdamW, corrections=lambda self, c1, c2: (c1, 1)), ONE_CORRECTED, OPTIMIZERS),
     Mistake("no-bias-correction", override(AdamW, corrections=lambda self, c1, c2: (1, c2)), ONE_CORRECTED, OPTIMIZERS),
     Mistake("no-bias-correction", override(AdamW, start=lambda self, g: (g.clone(), g**2)), VALUE + "the averages were "
-            "started from the first gradient; they start at zero.", OPTIMIZERS),
+            "started from the first gradient; they should start at zero.", OPTIMIZERS),
     *(Mistake("eps-inside-root", override(AdamW, below=below), VALUE + "eps was added to the square before the root; "
               "it belongs to the root itself, where it is far smaller in effect.", OPTIMIZERS) for below in (
         lambda self, square, c2, eps: (square / c2 + eps).sqrt(),
@@ -203,15 +203,15 @@ MISTAKES = [
             "was added before the second average was corrected, and so was corrected along with it.",
             OPTIMIZERS),
     Mistake("steps-not-counted", override(AdamW, steps=lambda self, state: 1), VALUE + "the correction stayed that of "
-            "the first step: t counts the steps, and was not kept or not increased.", OPTIMIZERS),
+            "the first step: t counts the steps, but was not kept or not increased.", OPTIMIZERS),
     Mistake("betas-swapped", BetasSwapped, VALUE + "the two betas have changed places: the first belongs to the "
             "average of the gradient, the second to that of its square.", OPTIMIZERS),
     Mistake("corrected-after-the-root",
             override(AdamW, below=lambda self, square, c2, eps: square.sqrt() / c2 + eps), VALUE + "the root was taken "
-            "first and then divided by 1 - beta2**t; it is the average square that is corrected, under the root.",
+            "first and then divided by 1 - beta2**t; the average square has to be corrected, under the root.",
             OPTIMIZERS),
     Mistake("square-not-rooted", override(AdamW, below=lambda self, square, c2, eps: square / c2 + eps), VALUE + "the "
-            "step is divided by the average square itself; its root is wanted.", OPTIMIZERS),
+            "step is divided by the average square itself, where its root is wanted.", OPTIMIZERS),
     Mistake("no-weight-decay", override(AdamW, move=lambda self, p, step, lr, decay: p.sub_(step)), VALUE + "the "
             "parameters were not shrunk by lr times weight_decay.", OPTIMIZERS),
     Mistake("decay-not-scaled-by-lr",
@@ -221,14 +221,15 @@ MISTAKES = [
             "as well.", OPTIMIZERS),
     Mistake("ignores-parameter-groups",
             override(AdamW, update=lambda self, p, group: AdamW.update(self, p, self.defaults)), VALUE + "a setting "
-            "was not taken from the parameter's group. What a schedule changes, and what was loaded, is there too.",
+            "was not taken from the parameter's group. That is where a schedule changes it, and where "
+            "`load_state_dict` puts it.",
             OPTIMIZERS),
     Mistake("ignores-parameter-groups", override(AdamW, groups=lambda self: self.param_groups[:1]), VALUE + "only the "
             "first group was updated.", OPTIMIZERS),
     Mistake("zero-for-a-missing-gradient", ZeroForNone, VALUE + "a parameter without a gradient was moved as if it had "
-            "one of zeros, by the decay and by what its averages held. It is skipped.", OPTIMIZERS),
-    Mistake("stops-at-a-missing-gradient", StopsAtNone, VALUE + "a parameter without a gradient is skipped, and those "
-            "after it are not.", OPTIMIZERS),
+            "one of zeros, by the decay and by what its averages held. It should be skipped.", OPTIMIZERS),
+    Mistake("stops-at-a-missing-gradient", StopsAtNone, VALUE + "the loop ended at a parameter without a gradient; "
+            "skip that one, but not those after it.", OPTIMIZERS),
     Mistake("one-count-for-all", CountsForTheGroup, VALUE + "one count of steps served the whole group. A parameter "
             "that had no gradient in some steps has taken fewer, and each counts its own.", OPTIMIZERS),
     Mistake("state-outside-state-dict", AveragesInAnAttribute, RESUMED + "averages or counts of steps are kept in an "

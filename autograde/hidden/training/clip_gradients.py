@@ -122,16 +122,16 @@ def fails_on_none(parameters: Parameters, max_norm: float) -> float:
 
 MISTAKES = [
     Mistake("per-tensor-clipping", each_by_its_own, VALUE + "each gradient was clipped by a norm of its own, which "
-            "changes the direction of the step; one norm goes over all of them.", CLIPPING),
+            "changes the direction of the step; take one norm over all of them.", CLIPPING),
     Mistake("returns-clipped-norm", returns_clipped_norm, VALUE + "that is the norm after clipping. The one before is "
             "what a log needs: it says how often, and how hard, the clipping bites.", CLIPPING),
     Mistake("scales-up-small-gradients", always_scaled, VALUE + "gradients smaller than max_norm = {max_norm} were "
-            "scaled up to it, and should be left alone.", CLIPPING),
+            "scaled up to it, but should be left alone.", CLIPPING),
     Mistake("never-scaled", throws_the_product_away, VALUE + "the gradients are as they were. "
             "Either nothing was multiplied here, or the product was a new tensor; `g.mul_(factor)` changes `g` itself.",
             CLIPPING),
     Mistake("rebinds-gradients", rebinds, "The gradient tensors were {got} and should be {want}: an optimizer or a "
-            "view may hold on to them, so they are scaled in place.", CLIPPING),
+            "view may hold on to them, so scale them in place.", CLIPPING),
     Mistake("adds-norms", with_norm(lambda grads: sum(g.norm().item() for g in grads)), VALUE + "the norms of the "
             "tensors were added up; their squares add up, and the root of that is the norm of all.", CLIPPING),
     Mistake("largest-entry-for-norm", with_norm(lambda grads: max(g.abs().max().item() for g in grads)), VALUE + "that "
@@ -145,12 +145,13 @@ MISTAKES = [
     Mistake("walks-a-generator-twice", walks_twice, VALUE + "`model.parameters()` is a generator and was at its end "
             "when the gradients should have been scaled.", CLIPPING),
     Mistake("fails-on-none", fails_on_none, "In the case \"{case}\" the call raised {error}: a parameter that took no "
-            "part in the loss has no gradient.", CLIPPING),
+            "part in the loss has no gradient; skip it.", CLIPPING),
     Mistake("views-gradients", views_as_vectors, "In the case \"{case}\" the call raised {error}: a gradient need not "
             "be contiguous, and `view` cannot flatten all of them. `reshape` and `flatten` can.", CLIPPING),
     Mistake("returns-tensor", lambda parameters, max_norm: torch.tensor(clip(parameters, max_norm)), NO_NUMBER,
             CLIPPING),
-    Mistake("returns-nothing", returns_nothing, "The norm before, {want}, is wanted, and what came back is {got}.",
+    Mistake("returns-nothing", returns_nothing, "The norm before scaling, {want}, should come back, but what came back "
+            "is {got}.",
             CLIPPING),
 ]  # fmt: skip
 

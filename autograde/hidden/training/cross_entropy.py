@@ -107,21 +107,21 @@ MISTAKES = [
     *(Mistake("eps-in-the-logarithm", with_eps(eps), EPS, LOSSES) for eps in (1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6)),
     Mistake("eps-in-the-logarithm",
             lambda logits, labels: at_labels(logits.softmax(1).clamp(min=1e-7).log(), labels).mean(), EPS, LOSSES),
-    Mistake("sign-missing", lambda logits, labels: -cross_entropy(logits, labels), VALUE + "the sign is turned round, "
-            "and a training would make the label less likely with every step.", LOSSES),
+    Mistake("sign-missing", lambda logits, labels: -cross_entropy(logits, labels), VALUE + "the sign is reversed, so "
+            "training would make the label less likely with every step.", LOSSES),
     Mistake("softmax-over-the-batch", over_the_batch, VALUE + "the classes of one example have to share a probability "
             "of 1, not the examples of one class.", LOSSES),
     Mistake("softmax-over-the-batch", all_over_the_batch, VALUE + "`logsumexp` went over the examples; it belongs to "
             "the classes of one example.", LOSSES),
     Mistake("global-maximum", lambda logits, labels: naive_logsumexp(logits - logits.max(), labels), "In the case "
-            "\"{case}\" the {what} came out as {got} where {want} is wanted: the largest of all logits was taken away, "
-            "so in a row far below it every exponential is 0. Each row has a largest one of its own.", LOSSES),
+            "\"{case}\" the {what} came out as {got} where {want} is wanted: the largest of all logits was subtracted, "
+            "so in a row far below it every exponential is 0. Subtract from each row its own largest.", LOSSES),
     Mistake("shifted-by-columns", lambda logits, labels: cross_entropy(logits - logits.amax(0, keepdim=True), labels),
-            VALUE + "what is taken from the logits has to be the same for all classes of an example, and the largest "
-            "of each class is not.", LOSSES),
+            VALUE + "what is subtracted has to be the same for all classes of an example, but the largest logit of "
+            "each class is not.", LOSSES),
     Mistake("logits-taken-as-logarithms", lambda logits, labels: at_labels(logits, labels).mean(), VALUE + "the logits "
             "were looked up as they are. They become logarithms of probabilities only when the logsumexp of their row "
-            "is taken away.", LOSSES),
+            "is subtracted.", LOSSES),
     Mistake("probabilities-without-logarithm", lambda logits, labels: at_labels(logits.softmax(1), labels).mean(), VALUE
             + "that is made from the probability of the label itself, where its logarithm is wanted.", LOSSES),
     Mistake("selects-columns", lambda logits, labels: -logs_of(logits)[:, labels].mean(), VALUE + "`[:, labels]` takes "
@@ -131,10 +131,11 @@ MISTAKES = [
             "one-hot table, most of them zero; there are only {n} examples.", LOSSES),
     Mistake("not-reduced", lambda logits, labels: at_labels(logs_of(logits), labels), "The result is {got} where one "
             "number, {want}, is wanted: the mean over the examples is missing.", LOSSES),
-    Mistake("detached", lambda logits, labels: cross_entropy(logits.detach(), labels), VALUE + "the result has to be "
-            "connected to the logits, or nothing can be learned.", LOSSES),
+    Mistake("detached", lambda logits, labels: cross_entropy(logits.detach(), labels), "In the case \"{case}\" "
+            "the {what} came out as {got}. The result has to be connected to the logits, or nothing can be learned.",
+            LOSSES),
     Mistake("wrong-base", lambda logits, labels: cross_entropy(logits, labels) / math.log(2), VALUE + "the logarithm "
-            "is the natural one.", LOSSES),
+            "should be the natural one.", LOSSES),
     Mistake("dtype-not-kept", lambda logits, labels: cross_entropy(logits.float(), labels), "The result is {got_dtype} "
             "where {want_dtype} is wanted: it keeps the dtype of the logits.", LOSSES),
     Mistake("computes-in-float32", through_float32(cross_entropy), ROUNDED, LOSSES),

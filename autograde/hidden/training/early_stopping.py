@@ -133,7 +133,7 @@ REFERENCE = (
     'In the case "{case}", `{what}` is {got} where {want} is wanted: `state_dict()` holds the tensors that training '
     "goes on changing, so what was remembered changed too. Copy each of them."
 )
-STOPS = "For the metrics {metrics}, the stop came {stopped}, and should come {should_stop}: "
+STOPS = "For the metrics {metrics}, the stop came {stopped}, but should come {should_stop}: "
 NAN_FIRST = (
     'In the case "{case}", `{what}` came out as {got} where {want} is wanted: a NaN was taken for the best so far, '
     "and no number is ever less than NaN."
@@ -148,13 +148,14 @@ MISTAKES = [
             "improvement is the one that says stop, not the one before it.", STOPPING),
     Mistake("nan-counts-as-best", FirstIsBest, NAN_FIRST, STOPPING),
     Mistake("nan-counts-as-best", NotWorse, NAN_FIRST, STOPPING),
-    Mistake("nan-stops-at-once", StopsAtNaN, STOPS + "a NaN is an update without improvement, no more.", STOPPING),
+    Mistake("nan-stops-at-once", StopsAtNaN, STOPS + "a NaN is only an update without improvement.", STOPPING),
     Mistake("higher-is-better", HigherIsBetter, VALUE + "the metric is a loss here, and lower is better.", STOPPING),
     Mistake("patience-never-renewed", override(EarlyStopping, waiting_after_a_gain=lambda self: self.waited), STOPS
             + "after an improvement the counting starts anew; only updates in a row count.", STOPPING),
-    Mistake("stops-for-good", StopsForGood, WEIGHTS + "an improvement after a stop makes it False again.", STOPPING),
-    *(Mistake("says-stop-once", program, WEIGHTS + "after the first True, it goes on returning True until an update "
-              "brings an improvement.", STOPPING) for program in (StartsAnew, StopsAtOneNumber)),
+    Mistake("stops-for-good", StopsForGood, WEIGHTS + "after a stop, an improvement should make `update` return False "
+            "again.", STOPPING),
+    *(Mistake("says-stop-once", program, WEIGHTS + "after the first True, `update` should go on returning True until "
+              "an update brings an improvement.", STOPPING) for program in (StartsAnew, StopsAtOneNumber)),
     Mistake("min-delta-ignored", override(EarlyStopping, better=lambda self, metric: metric < self.best), STOPS + "a "
             "gain smaller than min_delta = {min_delta} is not an improvement.", STOPPING),
     Mistake("small-gains-move-the-best", SmallGainsMoveTheBest, 'In the case "{case}" `{what}` came out as {got} where '
@@ -163,10 +164,10 @@ MISTAKES = [
     Mistake("equal-counts-as-better",
             override(EarlyStopping, better=lambda self, metric: metric <= self.best - self.min_delta), STOPS + "a "
             "metric that stays the same is not an improvement.", STOPPING),
-    Mistake("keeps-last-weights", KeepsTheLast, WEIGHTS + "the weights were stored at every update, and not only at "
+    Mistake("keeps-last-weights", KeepsTheLast, WEIGHTS + "the weights were stored at every update, not only at "
             "improvements.", STOPPING),
-    Mistake("forgets-buffers", override(EarlyStopping, remembered=only_parameters), WEIGHTS + "parameters are not all "
-            "of a model; the statistics of a batch norm are buffers.", STOPPING),
+    Mistake("forgets-buffers", override(EarlyStopping, remembered=only_parameters), WEIGHTS + "parameters are not the "
+            "whole state of a model; the statistics of a batch norm are buffers.", STOPPING),
     Mistake("keeps-counters-by-reference", override(EarlyStopping, remembered=integers_as_they_are), WEIGHTS
             + "`num_batches_tracked` was either not remembered, or not copied, and training goes on counting in it.",
             STOPPING),

@@ -133,17 +133,17 @@ class CountsFullBatches(Evaluate):
 
 
 TRAIN_MODE = (
-    "The model ran in {ran} where {should_run} is wanted: dropout and batch norm behave otherwise there, and what is "
+    "The model ran in {ran} where {should_run} is wanted: dropout and batch norm behave differently there, and what is "
     "measured is not the model that will be used."
 )
 UNEVEN = VALUE + (
     "each batch counted the same, and so the few samples of a smaller last batch counted more than the others."
 )
-LEFT_MODE = "The model was left in {got} and should be in {want}, the one it came in: whoever called goes on with it."
+LEFT_MODE = "The model was left in {got}, but should be in {want}, as it came: the caller goes on working with it."
 MISTAKES = [
-    Mistake("leaves-gradients-off", switches_gradients_off, "`{what}` is {got} where {want} is wanted: "
-            "they were switched off and not on again, and the next training step fails; `with torch.no_grad():` ends "
-            "with its block.", EVALUATING),
+    Mistake("leaves-gradients-off", switches_gradients_off, "`{what}` is {got} where {want} is wanted: they were "
+            "switched off and not on again, so the next training step would fail. `with torch.no_grad():` ends with "
+            "its block.", EVALUATING),
     Mistake("averages-batches", evaluating(loss=mean_loss_of_batches, accuracy=mean_accuracy_of_batches), UNEVEN,
             EVALUATING),
     Mistake("averages-batches", evaluating(loss=mean_loss_of_batches), UNEVEN, EVALUATING),
@@ -154,9 +154,9 @@ MISTAKES = [
     Mistake("train-mode", evaluating(before=lambda self, model: None), TRAIN_MODE, EVALUATING),
     Mistake("leaves-eval-mode", evaluating(after=lambda self, model, was: None), LEFT_MODE, EVALUATING),
     Mistake("leaves-train-mode", evaluating(after=lambda self, model, was: model.train()), LEFT_MODE, EVALUATING),
-    Mistake("sets-the-outermost-mode", evaluating(after=mode_of_the_outermost), "The model was left in {got} and "
-            "should be in {want}: an attribute `training` belongs to one module, and `model.train(was)` sets it in "
-            "all that are in the model.", EVALUATING),
+    Mistake("sets-the-outermost-mode", evaluating(after=mode_of_the_outermost), "The model was left in {got}, but "
+            "should be in {want}: setting the attribute `training` changes one module only; give each one in "
+            "`model.modules()` its own mode back.", EVALUATING),
     Mistake("train-mode", evaluating(before=lambda self, model: setattr(model, "training", False)), TRAIN_MODE
             + " Only the outermost module left training mode; `model.eval()` changes all modules in it.", EVALUATING),
     Mistake("ignores-loss-fn", OwnLoss(), VALUE + "that is a cross-entropy. Which loss is averaged is up to the "
@@ -164,8 +164,8 @@ MISTAKES = [
     Mistake("sum-of-batch-means-over-samples", evaluating(loss=lambda self, losses, sizes: sum(losses) / sum(sizes)),
             VALUE + "the means of the batches were added up and divided by the number of samples; a mean has to be "
             "multiplied by its batch's size first.", EVALUATING),
-    Mistake("not-divided", evaluating(loss=lambda self, losses, sizes: summed(losses, sizes)), VALUE + "the sum is "
-            "missing its division by the number of samples.", EVALUATING),
+    Mistake("not-divided", evaluating(loss=lambda self, losses, sizes: summed(losses, sizes)), VALUE + "the sum was "
+            "not divided by the number of samples.", EVALUATING),
     Mistake("not-divided", evaluating(loss=lambda self, losses, sizes: sum(losses)), VALUE + "the sum of the batches' "
             "means is not a mean.", EVALUATING),
     Mistake("counts-instead-of-share", evaluating(accuracy=lambda self, right, sizes: float(sum(right))), VALUE

@@ -205,8 +205,8 @@ def fitting(**methods: Any) -> Callable[..., Any]:
     return program
 
 
-WEIGHTS = 'In the case "{case}" the weights at the end are {whose} where {wanted_whose} is wanted: '
-UNLEARNED = 'In the case "{case}", `{what}` is {got} where {want} is wanted: '
+WEIGHTS = 'In the case "{case}" the weights at the end are {whose}: '
+UNLEARNED = 'In the case "{case}", `{what}` is {got}: '
 TRAINED = "Training ran in {got} where {want} is wanted: "
 MISTAKES = [
     Mistake("keeps-last-not-best", fitting(restore=lambda self, model, weights: None), WEIGHTS + "the model learned, "
@@ -217,17 +217,19 @@ MISTAKES = [
             "{ran_in} where {should_run_in} is wanted: batch norm then uses the statistics of each validation batch, "
             "and even learns from them.", CAPSTONE),
     Mistake("constant-lr", fitting(step=lambda self, optimizer, schedule: optimizer.step()), "The {what} is {got} over "
-            "the epochs and should be {want}: no schedule moved it, or it was never stepped.", CAPSTONE),
+            "the epochs, but should be {want}: either no schedule changes it, or the schedule was never stepped.",
+            CAPSTONE),
     Mistake("constant-lr",
             fitting(step=lambda self, optimizer, schedule: optimizer.step(), returned=listing_other_rates),
-            "The {what} is {got} over the epochs and should be {want}: the rates were computed and listed, and never "
+            "The {what} is {got} over the epochs, but should be {want}: the rates were computed and listed, but never "
             "put into the optimizer.", CAPSTONE),
     Mistake("ignores-lr", fitting(optimizer=lambda self, model, lr: torch.optim.AdamW(model.parameters(), 0.01)), "In "
-            "the case \"{case}\" the rates listed are {got}, and should be {want}: they are computed from the `lr` "
-            "that the caller gives.", CAPSTONE),
+            "the case \"{case}\" the rates listed are {got}: they should be computed from the `lr` that the caller "
+            "gives.", CAPSTONE),
     Mistake("did-not-learn",
             fitting(optimizer=lambda self, model, lr: torch.optim.AdamW(model.parameters(), lr * 1e-4)), UNLEARNED
-            + "either its rate is too small or too large for this optimizer, or old gradients were not cleared.",
+            + "either the learning rate is too small or too large for this optimizer, or old gradients were not "
+                "cleared.",
             CAPSTONE),
     *(Mistake("did-not-learn", fitting(step=step), WEIGHTS + "either no step changed them, for lack of a step or "
               "of gradients, or they were put back.", CAPSTONE) for step in (
@@ -235,40 +237,41 @@ MISTAKES = [
         lambda self, optimizer, schedule: schedule.step(),
         lambda self, optimizer, schedule: cleared_before_the_step(optimizer, schedule),
     )),
-    Mistake("validates-before-training", fitting(parts=lambda self: ("judge", "train")), "Validation ran {got} where "
-            "{want} is wanted: the epoch's numbers, and the weights kept as the best, are those after its pass.",
+    Mistake("validates-before-training", fitting(parts=lambda self: ("judge", "train")), "Validation ran {got}, but "
+            "should run {want}: the numbers of an epoch, and the weights kept as the best, are those after its pass.",
             CAPSTONE),
     Mistake("trains-in-eval-mode", fitting(before_training=lambda self, model, epoch: model.eval()), TRAINED + "batch "
             "norm learns no statistics there.", CAPSTONE),
     Mistake("trains-in-eval-mode", fitting(before_training=train_mode_once), TRAINED + "the validation of the first "
             "epoch left the model in evaluation mode.", CAPSTONE),
-    Mistake("percent-not-fraction", Percent(), "In the case \"{case}\", `{what}` is {got} where {want} is wanted: "
-            "accuracies are listed from 0 to 1.", CAPSTONE),
+    Mistake("percent-not-fraction", Percent(), "In the case \"{case}\", `{what}` is {got}: accuracies should be "
+            "fractions, from 0 to 1.", CAPSTONE),
     Mistake("not-cross-entropy", SoftmaxFirst(), "The model was trained with {got}. Either another loss was taken, or "
             "a softmax stands in front of `F.cross_entropy`, which takes the logits as they are.", CAPSTONE),
-    Mistake("train-loss-not-a-mean", AddsLosses(), UNLEARNED + "the losses were added up and not divided.",
+    Mistake("train-loss-not-a-mean", AddsLosses(), UNLEARNED + "the losses were added up, but not divided.",
             CAPSTONE),
     Mistake("train-loss-not-a-mean", DividesMeansBySamples(), UNLEARNED + "the loss of a batch is a mean already, so "
-            "it counts as many times as the batch has samples before the sum is divided by all samples.", CAPSTONE),
+            "multiply it by the number of samples in its batch before the sum is divided by that of all samples.",
+            CAPSTONE),
     Mistake("val-loss-not-a-mean", SumsValidationLosses(), WEIGHTS + "`val_loss` is not the mean cross-entropy. Either "
             "a sum was not divided, or the loss did not get logits.", CAPSTONE),
     Mistake("averages-batches", AveragesBatches(), WEIGHTS + "`val_loss` is the mean of the batches' means, in which "
             "the few samples of a smaller last batch count more than others. Each batch counts by its size.", CAPSTONE),
     Mistake("keeps-the-most-accurate", KeepsTheMostAccurate(), WEIGHTS + "the best epoch is the one with the lowest "
             "validation loss, not the one with the highest accuracy.", CAPSTONE),
-    Mistake("two-passes-an-epoch", TwoPasses(), "The training data were passed {got} times where {want} is wanted: one "
-            "pass is one epoch.", CAPSTONE),
+    Mistake("two-passes-an-epoch", TwoPasses(), "The number of passes over the training data is {got} where {want} is "
+            "wanted: one epoch is one pass.", CAPSTONE),
     Mistake("batch-not-moved", fitting(place=lambda self, device: torch.device("cpu")), MIXED, DEVICES),
     Mistake("history-incomplete",
             fitting(returned=lambda self, history: {key: history[key] for key in ("train_loss", "val_loss")}),
-            "The history has {got}, and should have {want}.", CAPSTONE),
+            "The history has {got}, but should have {want}.", CAPSTONE),
     Mistake("history-incomplete",
             fitting(returned=lambda self, history: {key: values[-1] for key, values in history.items()}),
-            "The history has {got}, and should have {want}: a list for each, with one entry an epoch.", CAPSTONE),
+            "The history has {got}, but should have {want}: a list for each, with one entry an epoch.", CAPSTONE),
     Mistake("stops-early", fitting(stops=lambda self, losses: min(losses) < min(losses[-5:])), "The history has {got}, "
-            "and should have {want}: training ended early, when the validation loss no longer fell. It goes on for all "
-            "epochs, and only the weights go back to the best one.", CAPSTONE),
-    Mistake("returns-nothing", fitting(returned=lambda self, history: None), "A history is wanted, and what came back "
+            "but should have {want}: training ended early, when the validation loss no longer fell. It should go on "
+            "for all epochs; only the weights go back to the best one.", CAPSTONE),
+    Mistake("returns-nothing", fitting(returned=lambda self, history: None), "A history is wanted, but what came back "
             "is {returned}.", CAPSTONE),
 ]  # fmt: skip
 

@@ -110,8 +110,8 @@ def macro_f1_on_cpu(logits: Tensor, labels: Tensor, num_classes: int) -> float:
 
 NAN = VALUE + "a class without predictions, or without labels, gave 0 / 0. Such a class has an F1 of 0."
 MISTAKES = [
-    Mistake("micro-average", accuracy, VALUE + "all classes were counted together, which is the accuracy: a rare class "
-            "hardly matters in it. Macro gives each class one F1 and averages those.", METRICS),
+    Mistake("micro-average", accuracy, VALUE + "all classes were counted together, which gives the accuracy, where a "
+            "rare class hardly matters. Macro gives each class one F1 and averages those.", METRICS),
     Mistake("nan-on-absent-class", unguarded, NAN, METRICS),
     Mistake("nan-on-absent-class", from_ratios, NAN, METRICS),
     Mistake("divides-by-zero", unguarded_in_python, 'In the case "{case}" the call raised {error}: a class that '
@@ -120,9 +120,10 @@ MISTAKES = [
             "left out of the mean; here it counts as 0, and the mean goes over all {num_classes} classes.", METRICS),
     Mistake("skips-absent-classes", of_classes_in_the_labels, VALUE + "the mean went only over classes that the labels "
             "have; it goes over all {num_classes}.", METRICS),
-    Mistake("skips-absent-classes", of_the_columns, VALUE + "the mean went over the columns of the logits, and there "
+    Mistake("skips-absent-classes", of_the_columns, VALUE + "the mean went over the columns of the logits, but there "
             "are {num_classes} classes.", METRICS),
-    Mistake("weighted-average", weighted, VALUE + "each class counted by its size; macro lets all count the same.",
+    Mistake("weighted-average", weighted, VALUE + "each class counted by its size; in a macro average all count the "
+            "same.",
             METRICS),
     Mistake("absent-class-counts-as-right", absent_is_one, VALUE + "a class that is absent got an F1 of 1; with "
             "zero_division=0 it gets 0.", METRICS),

@@ -115,8 +115,8 @@ def last_only(model: Any, batch: Any, loss_fn: Any, optimizer: Any, steps: int) 
 
 
 STORED = (
-    "Graphs kept alive: {alive}. A loss tensor that is stored holds the graph that made it; store its "
-    "number, and the graph can go."
+    "Graphs kept alive: {alive}. A stored loss tensor holds the graph that made it; store its number, and the graph "
+    "can go."
 )
 MISTAKES = [
     Mistake("stores-graph", losses_of, STORED, ONE_BATCH),
@@ -138,10 +138,12 @@ MISTAKES = [
     Mistake("never-steps", never_stepped, VALUE + "the optimizer never made a step, so the loss stays where it is.",
             ONE_BATCH),
     Mistake("stops-when-small", stops_when_small, 'In the case "{case}", `{what}` came out as {got} where {want} is '
-            "wanted: the loop ended early, because the loss was small. There are `steps` steps, and as many losses.",
+            "wanted: the loop ended early, because the loss was small. There should be `steps` steps, and as many "
+            "losses.",
             ONE_BATCH),
     Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
-            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
+            "so it broadcasts against the target, which has it, to a table. Give both to `loss_fn` as they are.",
+            LOSSES),
     Mistake("last-loss-only", last_only, "What came back is {got} where {want} is wanted: the losses of all steps.",
             ONE_BATCH),
 ]  # fmt: skip

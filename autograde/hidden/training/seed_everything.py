@@ -68,7 +68,7 @@ def numpy_always_42(seed: int) -> None:
     torch.manual_seed(seed)
 
 
-NOT_SEEDED = 'Whether "{what}" holds came out as {got} and should be {want}: '
+NOT_SEEDED = 'After `seed_everything`, "{what}" is {got} and should be {want}: '
 MISTAKES = [
     Mistake("forgets-numpy", forgets_numpy, NOT_SEEDED + "NumPy has a generator of its own, which was "
             "not seeded with `seed`.", SEEDS),

@@ -19,8 +19,8 @@ VALUE = 'In the case "{case}", `{what}` came out as {got} where {want} is wanted
 
 STALE = VALUE + ("gradients of an earlier step were still there, and `backward` added the new ones to them.")
 NO_NUMBER = (
-    "What came back is {got} where {want} is wanted: a tensor holds its whole graph, or at least memory on the device; "
-    "`item()` gives the number alone."
+    "What came back is {got} where {want} is wanted: a tensor keeps its whole graph alive, or at least memory on the "
+    "device; `item()` gives the number alone."
 )
 
 

@@ -129,24 +129,26 @@ MISTAKES = [
     Mistake("returns-tensor", lambda *given: train_step(*given).detach(), NO_NUMBER, LOOP),
     Mistake("step-before-backward", step_before_backward, BEFORE, LOOP),
     Mistake("step-before-backward", step_before_backward_never_cleared, BEFORE, LOOP),
-    Mistake("calls-forward-directly", forward_directly, "The hooks of the model {got}, and they should have run: "
-            "`model(x)` runs them, `model.forward(x)` goes past them.", LOOP),
+    Mistake("calls-forward-directly", forward_directly, "The hooks of the model {got}, but should have run: `model(x)` "
+            "runs them, `model.forward(x)` bypasses them.", LOOP),
     Mistake("eval-mode", in_eval_mode, MODE + "dropout does nothing there, and batch norm learns no statistics.", LOOP),
-    Mistake("eval-mode", in_the_mode_it_came, MODE + "it came so, and the step did not change that, or only "
-            "in the outermost module; `model.train()` changes all modules in it.", LOOP),
-    Mistake("gradients-cleared-before-step", cleared_before_the_step, VALUE + "the gradients were forgotten between "
+    Mistake("eval-mode", in_the_mode_it_came, MODE + "it came in that mode, and the step did not change it, or only in "
+            "the outermost module; `model.train()` changes all modules.", LOOP),
+    Mistake("gradients-cleared-before-step", cleared_before_the_step, VALUE + "the gradients were cleared between "
             "`backward` and `step`, so nothing was learned from them.", LOOP),
     Mistake("never-steps", never_steps, STEPS + "gradients alone change no parameter.", LOOP),
     Mistake("never-differentiates", never_differentiates, VALUE + "without `backward` there are no gradients to step "
             "along.", LOOP),
     Mistake("steps-twice", steps_twice, STEPS + "one batch, one step.", LOOP),
-    Mistake("loss-after-the-step", loss_after_the_step, VALUE + "the batch was predicted once more after the step. The "
-            "loss that was differentiated is known already.", LOOP),
+    Mistake("loss-after-the-step", loss_after_the_step, VALUE + "this loss was computed anew after the step. Return "
+            "the one that was differentiated.", LOOP),
     Mistake("arguments-swapped", arguments_swapped, VALUE + "`loss_fn` takes the prediction first and the target "
             "second; for many losses the order matters.", LOOP),
     Mistake("squeezes-the-prediction", squeezes_the_prediction, VALUE + "the prediction lost its dimension of size 1, "
-            "and against a target that has it, it broadcasts to a table. `loss_fn` gets both as they are.", LOSSES),
-    Mistake("returns-nothing", returns_nothing, "{want} is wanted, and what came back is {got}.", LOOP),
+            "so it broadcasts against the target, which has it, to a table. Give both to `loss_fn` as they are.",
+            LOSSES),
+    Mistake("returns-nothing", returns_nothing, "The loss before the step should come back, {want}, but what came back "
+            "is {got}.", LOOP),
 ]  # fmt: skip
 
 

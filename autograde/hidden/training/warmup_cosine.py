@@ -108,7 +108,7 @@ MISTAKES = [
             "rate is at its peak, not at step 0.", SCHEDULES),
     Mistake("divided-by-total",
             scheduling(done=lambda self, step, warmup, total: limited((step - warmup) / total)),
-            RATES + "the way down takes total - warmup steps, and was divided by total.", SCHEDULES),
+            RATES + "the way down takes total - warmup steps, but was divided by total.", SCHEDULES),
     Mistake("straight-line-down", scheduling(cosine=lambda self, done: 1 - done), RATES + "it went down in a straight "
             "line, not in half a cosine.", SCHEDULES),
     Mistake("wrong-part-of-the-cosine", scheduling(cosine=lambda self, done: math.cos(math.pi / 2 * done)), RATES

@@ -86,10 +86,10 @@ def scratch() -> Iterator[None]:
 
 
 def arrangement(order: list[Any]) -> str:
-    """Describe the order of the indices from 0 on: in turn, evenly stepped (from another start, say), or shuffled."""
+    """Describe the order of indices from 0 on: sequential, evenly stepped (from another start, say), or shuffled."""
     n = len(order)
     if order == list(range(n)):
-        return "in turn"
+        return "sequential"
     steps = Counter((b - a) % n for a, b in pairwise(order) if type(a) is type(b) is int)
     return "evenly stepped" if 3 * max(steps.values(), default=0) > 2 * (n - 1) >= 10 else "shuffled"
 

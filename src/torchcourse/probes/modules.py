@@ -230,11 +230,11 @@ def own_parameters(answer: Watched, module: Any, names: Iterable[str]) -> dict[s
 def spread(weight: object, bound: float) -> Observations:
     """Return statistics of a new tensor in multiples of `bound`, which hardly depend on the numbers drawn."""
     if not isinstance(weight, Tensor) or weight.numel() < 2:
-        return {"largest": "no tensor"}
+        return {"largest entry": "no tensor"}
     scaled = weight.double().flatten() / bound
     size = scaled.std()
     return {
-        "largest": scaled.abs().max().item(),
+        "largest entry": scaled.abs().max().item(),
         "standard deviation": size.item(),
         "mean": scaled.mean().item(),
         "share within one standard deviation": ((scaled - scaled.mean()).abs() <= size).double().mean().item(),
@@ -285,4 +285,4 @@ def sameness(one: object, other: object) -> str:
     """Describe whether two results are equal tensors."""
     if not (isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape):
         return f"{kind(one)} and {kind(other)}"
-    return "give the same" if bool((one == other).all()) else "differ"
+    return "the same" if bool((one == other).all()) else "different"

@@ -63,20 +63,20 @@ def derive(_case: Case, seen: Observations) -> Observations:
     if "largest tensors" not in seen:
         return seen
     squares = [n for n, largest in seen["largest tensors"] if n > 3 and largest >= n * n]
-    built = [f"is that of the Hessian for {n} entries" for n in squares]
+    built = [f"that of the Hessian for {n} entries" for n in squares]
     if "peak" not in seen:
         rest = {name: value for name, value in seen.items() if name != "largest tensors"}
-        return {**rest, "memory": built[0] if built else "grows like x"}
+        return {**rest, "memory": built[0] if built else "growing like x"}
     few, many = seen["peak"]
     raw = ("peak", "peaks", "outside of tensors", "largest tensors")
     rest = {name: value for name, value in seen.items() if name not in raw}
     short, long = seen.get("outside of tensors", (0, 0))
     grows = many > MUCH_MORE * few or long - short > MORE
-    rest["memory"] = "grows like x squared" if grows else "grows like x"
+    rest["memory"] = "growing like x squared" if grows else "growing like x"
     if many < LITTLE_MORE * few:
-        rest["memory"] = f"is nearly as large for {FEW} entries as for {MANY}"
+        rest["memory"] = f"nearly as large for {FEW} entries as for {MANY}"
     elif sorted(peaks := [*seen["peaks"], few]) != peaks and not grows:
-        rest["memory"] = f"is larger for fewer entries than for {FEW}"
+        rest["memory"] = f"larger for fewer entries than for {FEW}"
     elif built and not grows:
         rest["memory"] = built[0]
     return rest

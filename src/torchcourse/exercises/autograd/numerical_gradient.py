@@ -13,7 +13,7 @@ from torchcourse.model.observations import Observations
 from torchcourse.probes.functions import FUNCTIONS, Function, coefficients, expected_error, function
 from torchcourse.probes.observe import kept, look
 
-RIGHT_STEPS = "differ from x in one entry, by eps to both sides"
+RIGHT_STEPS = "x with one entry moved, by eps to each side"
 
 
 def probe(answer: Watched, form: str, c: list[float], x: Tensor, eps: float | None) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def probe(answer: Watched, form: str, c: list[float], x: Tensor, eps: float | No
     except RuntimeError as error:
         return {"the call": expected_error(error, {"does not require grad": "f knows nothing of autograd"})}
     asked = steps(points, before, 1e-6 if eps is None else eps)
-    return {**look(result, x), **kept(x=(x, before)), "points that f is asked for": asked}
+    return {**look(result, x), **kept(x=(x, before)), "points at which f is called": asked}
 
 
 def recording(f: Function, points: list[Tensor]) -> Function:
@@ -44,15 +44,15 @@ def steps(points: list[Tensor], x: Tensor, eps: float) -> str:
     moves = [p.sub(x) for p in points if p.shape == x.shape]
     moves = [move[move.abs() > 1e-3 * eps] for move in moves]
     if any(move.numel() > 1 for move in moves):
-        return "differ from x in several entries at once"
+        return "x with several entries moved at once"
     far = [move.item() / eps for move in moves if move.numel()]
     if not far:
         return RIGHT_STEPS
     if min(far) > 0 or max(far) < 0:
-        return "lie to one side of x"
+        return "x with an entry moved to one side only"
     sizes = [abs(step) for step in far]
     if min(sizes) < 0.4 or max(sizes) > 2.2:  # half of eps, and twice eps in a longer formula, are right as well
-        return f"are {float(f'{max(sizes):.1g}'):g} times eps away from x"
+        return f"x with an entry moved by {float(f'{max(sizes):.1g}'):g} times eps"
     return RIGHT_STEPS
 
 
@@ -83,7 +83,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     fields: dict[str, object] = {"error": seen["the call"]} if "the call" in seen else {}
     if isinstance(result, Tensor) and result.shape == wanted["result"].shape:
         fields["off"] = (result.double() - wanted["result"]).abs().max().item()
-    return fields | {"x_now": seen.get("x afterwards"), "asked": seen.get("points that f is asked for")}
+    return fields | {"x_now": seen.get("x afterwards"), "asked": seen.get("points at which f is called")}
 
 
 EXERCISE = Exercise(

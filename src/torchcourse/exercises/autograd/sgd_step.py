@@ -75,7 +75,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
         left = [g for g in seen["gradients afterwards"] if isinstance(g, Tensor)]
         fields |= {"left": left[0].flatten()[0]} if left else {}
         replaced = seen["parameter objects"] != wanted["parameter objects"]
-        fields |= {"place": "the list holds another object" if replaced else "its tensor was left alone"}
+        fields |= {"place": "the list now holds another object" if replaced else "its tensor was left as it was"}
         fields |= {"requires": seen["parameters require grad"][i]}
     return fields
 

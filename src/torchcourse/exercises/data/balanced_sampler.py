@@ -49,7 +49,9 @@ def derive(case: Case, seen: Observations) -> Observations:
         made["within a class"] = "equal" if all(torch.allclose(w, w[0].expand_as(w)) for w in inside) else "unequal"
     return {
         **made,
-        "called again with the same seed": "the same draws" if torch.equal(seen["first"], seen["again"]) else "others",
+        "called again with the same seed": "the same draws"
+        if torch.equal(seen["first"], seen["again"])
+        else "other draws",
         "with another seed": "other draws" if not torch.equal(seen["first"], seen["other"]) else "the same draws",
         "global generators": ", ".join(seen["global generators"]) or "untouched",
     }

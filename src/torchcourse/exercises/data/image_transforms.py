@@ -59,8 +59,8 @@ def derive(case: Case, seen: Observations) -> Observations:
     return {
         **rest,
         "flipped": "in some draws" if mirrored else "never" if across[0] > 0 else "always",
-        "cropped": "elsewhere in each draw" if moved else "always alike",
-        "draws": "all the same" if different == 1 else "always one of a few" if few else "different",
+        "cropped": "at a different place in each draw" if moved else "always the same",
+        "draws": "all the same" if different == 1 else "only a few different ones" if few else "different",
     }
 
 

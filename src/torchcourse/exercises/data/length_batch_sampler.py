@@ -61,7 +61,7 @@ def _neighbours(batches: list[list[int]], lengths: list[int]) -> str:
     """Describe whether no batch has a length that lies within another batch."""
     ends = sorted((min(own), max(own)) for own in ([lengths[i] for i in batch] for batch in batches if batch))
     apart = all(one[1] <= following[0] for one, following in itertools.pairwise(ends))
-    return "neighbours once all are sorted" if apart else "no neighbours once all are sorted"
+    return "neighbours once all are sorted" if apart else "not neighbours once all are sorted"
 
 
 def _same(order: list[Any], other: list[Any]) -> str:
@@ -78,7 +78,7 @@ def derive(case: Case, seen: Observations) -> Observations:
     flat = [i for batch in first for i in batch]
     n, counts = len(lengths), Counter[Any](flat)
     if any(type(i) is not int or not 0 <= i < n for i in flat):
-        return {"yields": "indices that are no ints from range(n)"}
+        return {"yields": "indices that are not ints from range(n)"}
     chance = torch.randperm(n, generator=torch.Generator().manual_seed(0)).tolist()
     random_batches = [chance[i : i + size] for i in range(0, n, size)]
     wasted, usual = _padding(first, lengths), _padding(random_batches, lengths)

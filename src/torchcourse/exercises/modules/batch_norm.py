@@ -38,7 +38,7 @@ def probe(
     module = build(answer, first.device, first.shape[1], **options).to(first.dtype)
     if refused:
         seen = {"refused with": complaint(lambda: module(first))}
-        return {**seen, "in eval": answer.run(_in_eval, module, first)}
+        return {**seen, "result in eval mode": answer.run(_in_eval, module, first)}
     seen = {**inventory(module), **{f"fresh {name}": t.clone() for name, t in sorted(module.state_dict().items())}}
     load(module, weights)
     before = first.clone()
@@ -52,15 +52,15 @@ def probe(
         seen |= {f"output of batch {number}": output} if number < len(batches) else look(output, batch)
     # the module's own methods could fill in what it has returned, so they are watched
     held = answer.run(lambda: [getattr(module, name, None) for name in STATISTICS])
-    seen |= dict(zip(("running_mean", "running_var", "batches"), held, strict=True))
+    seen |= dict(zip(("running_mean", "running_var", "num_batches_tracked"), held, strict=True))
     seen["statistics carry a graph"] = any(isinstance(t, Tensor) and t.requires_grad for t in held[:2])
     parameters = own_parameters(answer, module, weights)
     if not seen["statistics carry a graph"]:
         seen |= gradients(output, x=batches[-1], **parameters)
-    seen["in eval"] = answer.run(_in_eval, module, first)
-    arrived = gradients(seen["in eval"], x=first, **parameters)
+    seen["result in eval mode"] = answer.run(_in_eval, module, first)
+    arrived = gradients(seen["result in eval mode"], x=first, **parameters)
     seen |= {f"{name} in eval": gradient for name, gradient in arrived.items()}
-    seen |= without_graph(lambda: called(answer, module, first), seen["in eval"])
+    seen |= without_graph(lambda: called(answer, module, first), seen["result in eval mode"])
     seen |= kept(batch=(first.detach(), before))
     return {**seen, "running_mean after eval": answer.run(lambda: getattr(module, "running_mean", None))}
 
@@ -118,7 +118,7 @@ def quotes_batchnorm(inputs: Observations, seen: Observations, wanted: Observati
     for name in ("running_mean", "running_var"):
         if isinstance(seen.get(name), Tensor) and isinstance(wanted.get(name), Tensor):
             fields |= {f"its_{name}": seen[name], f"want_{name}": wanted[name]}
-    names = {"refused": "refused with", "carry": "statistics carry a graph", "tracked": "batches"}
+    names = {"refused": "refused with", "carry": "statistics carry a graph", "tracked": "num_batches_tracked"}
     return {**fields, **{field: seen[name] for field, name in names.items() if name in seen}}
 
 

@@ -57,7 +57,7 @@ def probe(
     if p not in (0.0, 1.0):
         few = x.detach().flatten()[:COLUMNS]
         counts = {int((called(answer, module, few) == 0).sum()) for _ in range(CALLS)}
-        seen["number of zeros"] = "varies from call to call" if len(counts) > 1 else "is the same in every call"
+        seen["number of zeros"] = "different from call to call" if len(counts) > 1 else "the same in every call"
         seen["two calls, each after torch.manual_seed(1)"] = sameness(*(seeded(answer, module, few) for _ in range(2)))
     seen |= {
         "scale": (output.detach().float() / x.detach().float()).view(ROWS, COLUMNS),

@@ -59,15 +59,15 @@ def probe(answer: Watched, sizes: tuple[int, list[int], int], dropout: float | N
     if isinstance(outcome, Raised):
         return {**seen, "outcome": outcome}
     fill_in_order(outcome)
-    seen["fresh, in eval"] = called(answer, module.eval(), x)
+    seen["result in eval mode, untrained"] = called(answer, module.eval(), x)
     output = called(answer, module.train(), x)
     if dropout is not None and 0 < dropout < 1:  # which entries are dropped is not compared
         seen |= dropped(answer, sizes, dropout, x)
         return {**seen, "two calls in training": sameness(output, called(answer, module, x))}
     seen |= look(output, x)
     arrived = gradients(output, **{f"parameter {i}": p for i, p in enumerate(outcome)})
-    seen |= {**arrived, "in eval, after training": called(answer, module.eval(), x)}
-    return {**seen, **without_graph(lambda: called(answer, module, x), seen["in eval, after training"])}
+    seen |= {**arrived, "result in eval mode, after training": called(answer, module.eval(), x)}
+    return {**seen, **without_graph(lambda: called(answer, module, x), seen["result in eval mode, after training"])}
 
 
 def dropped(answer: Watched, sizes: tuple[int, list[int], int], dropout: float, x: Tensor) -> Observations:
@@ -96,7 +96,7 @@ def dropped(answer: Watched, sizes: tuple[int, list[int], int], dropout: float, 
     return {
         "share of a hidden layer that is dropped": dropout if near else round(max(gone, 0.0), 1),
         "what is dropped": f"whole {whole[0]}" if whole else "single units",
-        "mean of a hidden layer": "as without dropout" if close else "another than without dropout",
+        "mean of a hidden layer": "as without dropout" if close else "not as without dropout",
     }
 
 
@@ -118,7 +118,7 @@ def quotes_mlp(inputs: Observations, seen: Observations, wanted: Observations) -
     fields |= {"outcome": seen["outcome"]} if "outcome" in seen else {}
     if "parameters" in seen and "parameters" in wanted:
         fields |= {"count": len(seen["parameters"]), "want_count": len(wanted["parameters"])}
-    result = seen.get("fresh, in eval")
+    result = seen.get("result in eval mode, untrained")
     if isinstance(result, Tensor):
         fields["smallest"] = result.min().item()
     return fields

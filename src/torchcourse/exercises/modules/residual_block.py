@@ -86,8 +86,8 @@ def probe(answer: Watched, sizes: tuple[int, ...], weights: dict[str, Tensor], x
         return {**seen, "outcome": replace(output, reason=made)}
     held = {name: p for name, p in module.named_parameters() if name in weights}
     seen |= {**look(output, x), **gradients(output, x=x, **held), **kept(x=(x.detach(), before))}
-    seen["in eval"] = called(answer, module.eval(), x.detach())
-    return {**seen, **without_graph(lambda: called(answer, module, x), seen["in eval"])}
+    seen["result in eval mode"] = called(answer, module.eval(), x.detach())
+    return {**seen, **without_graph(lambda: called(answer, module, x), seen["result in eval mode"])}
 
 
 def block_weights(draw: Draw, inside: int, outside: int) -> dict[str, Tensor]:

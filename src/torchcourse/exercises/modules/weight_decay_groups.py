@@ -27,7 +27,7 @@ def probe(answer: Watched, which: str, width: int, weight_decay: float) -> Obser
         held = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         seen[f"{place} group"] = sorted(names.get(id(p), f"unknown: {kind(p)}") for p in held)
         decay = group.get("weight_decay", "missing")
-        seen[f"decay of the {place}"] = decay if isinstance(decay, str) else float(decay)
+        seen[f"decay of the {place} group"] = decay if isinstance(decay, str) else float(decay)
     return seen
 
 

@@ -30,6 +30,11 @@ def _restored(stopper: Any, answer: Watched, model: nn.BatchNorm1d) -> tuple[flo
     return model.weight[0].item(), model.running_mean[0].item(), float(model.num_batches_tracked.item())
 
 
+def _update(value: float) -> float | str:
+    """Return the update that a restored value is of; a value from after the last one is of none."""
+    return "none of them" if value < 0 else value
+
+
 def probe(answer: Watched, metrics: Tensor, patience: int, min_delta: float | None, width: int) -> dict[str, Any]:
     """Observe when the stop comes, the best metric, and of which update the restored weights are."""
     more = {} if min_delta is None else {"min_delta": min_delta}
@@ -48,10 +53,10 @@ def probe(answer: Watched, metrics: Tensor, patience: int, min_delta: float | No
     return {
         "update returned": returned,
         "best": best,
-        "restore gave the weights of update": weights,
-        "restore gave the buffers of update": buffers,
+        "update whose weights restore gave": _update(weights),
+        "update whose buffers restore gave": _update(buffers),
         "restored into a second model": again,
-        "restore gave the counter of batches of update": counter,
+        "update whose counter of batches restore gave": _update(counter),
     }
 
 

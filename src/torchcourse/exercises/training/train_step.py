@@ -40,7 +40,7 @@ def probe(
         "the model ran in": inner.modes(),
         "hooks of the model": "ran" if len(called) >= len(inner.ran) else "were skipped",
         "optimizer steps": len(steps),
-        "in the first step": ", then ".join(first),
+        "order in the first step": " before ".join(first),
         "parameters afterwards": flat(model.parameters()),
     }
 

@@ -209,8 +209,8 @@ MISTAKES = [
     Mistake("same-order-every-epoch", ForgetsTheEpoch, "In the case \"{case}\" the order of the next epoch is "
             "{following}: it has to depend on the epoch as well as on the seed.", STOPPING),
     *(Mistake("drawn-from-one-generator", program, "In the case \"{case}\" the {what} came out as {got}: the orders "
-              "were drawn one after another from a generator that was seeded once, so a fresh sampler begins again with "
-              "the first of them, whatever the epoch. Seed from `seed` and the epoch for each order.", STOPPING)
+              "were drawn one after another from a generator that was seeded once, so a fresh sampler begins again "
+              "with the first of them, whatever the epoch. Seed from `seed` and the epoch for each order.", STOPPING)
       for program in (DrawsFromOneGenerator, SavesTheGenerator, DrawsForEachNewEpoch)),
     Mistake("counted-all-at-once", CountsAllAtOnce, JOINED + "the position was moved to the end before the indices "
             "were handed out. Count each index before its `yield`.", STOPPING),

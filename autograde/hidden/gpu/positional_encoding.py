@@ -182,8 +182,8 @@ UNBEGUN = (
     "that, the module has nowhere to keep a buffer."
 )
 MISTAKES = [
-    Mistake("detached", Detaches, "Gradients do not reach x: the result was cut off from it, as by `detach` or "
-            "`no_grad`, and nothing below this module would ever train.", MAKING),
+    Mistake("detached", Detaches, 'In the case "{case}" gradients do not reach x: the result was cut off from it, as '
+            "by `detach` or `no_grad`, and nothing below this module would ever train.", MAKING),
     Mistake("plain-attribute", PlainAttribute, "The table is {table}: as a plain attribute it stays behind when "
             "`.to()` moves the module, and if it is made in each call, it is computed again and again.", MAKING),
     Mistake("saved-in-state-dict", SavedInStateDict, "The state_dict holds {saved} numbers that can be computed again: "

@@ -235,7 +235,7 @@ MISTAKES = [
     Mistake("needs-a-device-object", NeedsADevice().benchmark, "In the case \"{case}\" the call raised {error}: "
             "`device` may be a string, such as \"cpu\"; `torch.device(device)` makes a device of either.", MEASURING),
     Mistake("needs-a-string", NeedsAString().benchmark, 'In the case "{case}" the call raised {error}: `device` may '
-            "also be a `torch.device`, which is not equal to any string; its `type` is a string.", MEASURING),
+            "also be a `torch.device`, which is not equal to any string; compare its `type`.", MEASURING),
     Mistake("spread-is-whole-range", WholeRange().benchmark, TIMES + "that is the distance from the fastest to the "
             "slowest run.", MEASURING),
     Mistake("spread-is-upper-quartile", UpperQuartile().benchmark, TIMES + "that is the upper quartile; subtract the "

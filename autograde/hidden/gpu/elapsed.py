@@ -144,8 +144,8 @@ MISTAKES = [
     Mistake("no-synchronize", WaitsBeforeOnly().elapsed, LATE, TIMING),
     *(Mistake("no-synchronize", timing.elapsed, NO_WAIT + "the clock was started while the device was still busy with "
               "the runs before.", TIMING) for timing in (WaitsAfterOnly(), StartsBeforeWaiting())),
-    Mistake("uses-process-time", ProcessTime().elapsed, RUN + "`process_time` adds up what the threads of this process "
-            "compute, and not the time that passes.", TIMING),
+    Mistake("uses-process-time", ProcessTime().elapsed, RUN + "`process_time` adds up what the threads of this "
+            "process compute, and does not measure the time that passes.", TIMING),
     Mistake("times-warmup", ReturnsTheWarmup().elapsed, 'In the case "{case}" the function ran {runs} times and the '
             "first time is {first} seconds where {wanted_first} is right: it was taken in the warm-up.", TIMING),
     Mistake("warmup-among-the-repeats", WarmupAmongTheRepeats().elapsed, 'In the case "{case}" the list holds {count} '

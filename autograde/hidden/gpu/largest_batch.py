@@ -234,9 +234,9 @@ MISTAKES = [
     Mistake("off-by-one", NeverTriesTheLimit(), RESULT + "the limit itself is never tried.", MEMORY),
     Mistake("swallows-other-errors", SwallowsEverything(), SWALLOWED + "an `except` that takes more than "
             "torch.OutOfMemoryError hides a broken model.", MEMORY),
-    Mistake("catches-another-class", CatchesMemoryError(), 'In the case "{case}" it shows that the wrong class is '
-            "caught: `MemoryError` is Python's own, and torch.OutOfMemoryError, which says that a batch is too large, "
-            "is not a subclass of it.", MEMORY),
+    Mistake("catches-another-class", CatchesMemoryError(), 'The case "{case}" shows that the wrong class is caught: '
+            "`MemoryError` is Python's own, and torch.OutOfMemoryError, which says that a batch is too large, is not "
+            "a subclass of it.", MEMORY),
     Mistake("only-halves", only_halves, RESULT + "the start is a guess; where it fits, larger sizes may fit too.",
             MEMORY),
     Mistake("linear-search", one_by_one, MANY, MEMORY),

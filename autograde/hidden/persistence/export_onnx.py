@@ -94,7 +94,7 @@ MODE = "The model was in {want_mode} mode before, and is in {its_mode} mode afte
 MISTAKES = [
     Mistake("fixed-batch", fixed_batch, FIXED, ONNX),
     *(Mistake("train-mode-export", program, "The exported program is off by up to {gap}: the model was exported in "
-              "training mode, in which it computes something else than in use.", ONNX)
+              "training mode, in which it computes something else than in evaluation mode.", ONNX)
       for program in (exports_in_train_mode, exports_in_train_mode_by_torch_export)),
     Mistake("exports-in-half", exports_in_half, "A batch of {batch} was refused: {refused}. The model takes float32, "
             "and so should its export.", ONNX),

@@ -224,8 +224,9 @@ MISTAKES = [
     Mistake("leaves-train-mode", checking(after=restores_training), LOST_MODE, TRACES),
     Mistake("restores-one-mode", checking(before=remembers_one, after=restores_one), ONE_MODE, TRACES),
     Mistake("restores-one-mode", override(NotIfItRaises, before=remembers_one, after=restores_one)(), ONE_MODE, TRACES),
-    Mistake("leaves-eval-mode-when-it-raises", NotIfItRaises(), 'In the case "{case}" a run that raised left modules '
-            "in another mode than before ({modes}): what has to be put back in any case belongs in a `finally`.",
+    Mistake("leaves-eval-mode-when-it-raises", NotIfItRaises(), 'In the case "{case}" a run raised, and afterwards '
+            "some modules were no longer in their old mode ({modes}): what has to be put back in any case belongs in "
+            "a `finally`.",
             TRACES),
     Mistake("uses-up-random-numbers", checking(random=lambda self, state: None), 'In the case "{case}" the {what} is '
             "{got}, and should be {want}: the model draws, so training that goes on afterwards gets other numbers "

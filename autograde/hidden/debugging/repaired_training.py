@@ -219,8 +219,8 @@ MISTAKES = [
             "stands before `F.cross_entropy`, which has one of its own, or the numbers in `loss` are not those of "
             "the training.", REPAIR),
     *(Mistake("judges-on-other-data", program, 'In the case "{case}" the accuracy is not the share that the net gets '
-              "right on the test data: {told}. Either other data were judged, or a part of the test, or the net has "
-              "learned from the test.",
+              "right on the test data: {told}. Either the net was judged on other data, or on a part of the test, or "
+              "it has learned from the test.",
               REPAIR) for program in (OnTrainingData(), OnSomeOfTheTest())),
     Mistake("counts-distinct-labels", training(classes=lambda self, y: len(y.unique())), 'In the case "{case}" the '
             "call raised {call}: there were as many outputs as there are different labels. Go by the largest label, "

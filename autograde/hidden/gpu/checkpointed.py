@@ -117,7 +117,7 @@ CUT_OFF = (
 )
 OTHERS = (
     'In the case "{case}" the gradients differ from those without checkpointing: the second run of a block dropped '
-    "other entries than the first. `checkpoint` restores the random state unless it is told not to."
+    "different entries from the first run. `checkpoint` restores the random state unless it is told not to."
 )
 MISTAKES = [
     one("stores-everything", stores_everything, STORES + "the blocks ran as usual, and everything "

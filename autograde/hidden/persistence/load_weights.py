@@ -127,7 +127,7 @@ MISTAKES = [
             "loaded one.", LOADING),
     Mistake("ignores-unexpected-keys", ignores_unexpected_keys, "The file had an entry too many, {entry}, and the "
             "outcome was {refused}. An entry without a place in the model may be a sign of the wrong file.", LOADING),
-    Mistake("skips-other-shapes", skips_other_shapes, "The entry {entry} of the file had another shape than the "
+    Mistake("skips-other-shapes", skips_other_shapes, "The entry {entry} of the file had a different shape from the "
             "model's, and the outcome was {refused}. What does not fit has to be an error, or part of the model "
             "stays random.",
             LOADING),

@@ -207,8 +207,8 @@ MISTAKES = [
             "and a list with one number for each epoch is wanted.", REPAIR),
     Mistake("one-epoch-more", training(rounds=lambda self, epochs: epochs + 1), "The losses came out as {losses}: "
             "one number for each epoch is wanted.", REPAIR),
-    Mistake("accuracy-in-percent", training(share=percent), "The accuracy is {kind_of_accuracy}: the share of right "
-            "answers lies between 0 and 1. Percentages are for people.", REPAIR),
+    Mistake("accuracy-in-percent", training(share=percent), 'In the case "{case}" the accuracy does not lie between '
+            "0 and 1: the share of right answers is wanted. Percentages are for people.", REPAIR),
     Mistake("not-seeded", training(seed=lambda self, seed: None), "A second run with the same seed gave {again}: the "
             "net is drawn, and so is the dropout. Seed before both.", REPAIR),
     Mistake("seed-ignored", training(seed=lambda self, seed: torch.manual_seed(0)), "Another seed gave {got}, and "

@@ -172,7 +172,8 @@ class TakesApartWhatCanBeWalked(Move):
 
 MOVING = "Moving what you have"
 CAME = 'In the case "{case}" the result is {came}, and {should} is wanted: '
-TOP = CAME + "containers inside containers were left as they were."
+RESULT = 'In the case "{case}" the result is {came}: '
+TOP = RESULT + "containers inside containers were left as they were."
 RAISED = 'In the case "{case}" the call raised {error}: '
 MISTAKES = [
     Mistake("namedtuple-lost", LosesNamedtuples(), "A namedtuple came out as {came}, and {should} is wanted: without "
@@ -198,17 +199,17 @@ MISTAKES = [
             "so a list of them has to be unpacked.", MOVING),
     Mistake("tuple-from-single-items", TupleFromSingleItems(), RAISED + "a plain tuple takes one iterable; only a "
             "namedtuple takes its fields one by one.", MOVING),
-    Mistake("forgets-other-things", ForgetsOtherThings(), CAME + "what is neither a tensor nor a container passes "
+    Mistake("forgets-other-things", ForgetsOtherThings(), RESULT + "what is neither a tensor nor a container passes "
             "through, and a function without `return` returns None.", MOVING),
     Mistake("crashes-on-other-things", MovesAllElse(), RAISED + "only tensors can be moved, and everything else passes "
             "through.",
             MOVING),
-    Mistake("passes-lists-by", PassesListsBy(), CAME + "there are tensors in lists as well.", MOVING),
-    Mistake("passes-dicts-by", PassesDictsBy(), CAME + "there are tensors in dicts as well.", MOVING),
-    Mistake("passes-tuples-by", PassesTuplesBy(), CAME + "there are tensors in tuples as well.", MOVING),
+    Mistake("passes-lists-by", PassesListsBy(), RESULT + "there are tensors in lists as well.", MOVING),
+    Mistake("passes-dicts-by", PassesDictsBy(), RESULT + "there are tensors in dicts as well.", MOVING),
+    Mistake("passes-tuples-by", PassesTuplesBy(), RESULT + "there are tensors in tuples as well.", MOVING),
     Mistake("moves-nothing", MovesNothing(), CAME + "tensors were left where they are. `.to()` moves no tensor in "
             "place; it returns one that is on the device.", MOVING),
-    Mistake("only-top-level", only_tensors, CAME + "what is inside a container was left where it was.", MOVING),
+    Mistake("only-top-level", only_tensors, RESULT + "what is inside a container was left where it was.", MOVING),
     Mistake("device-ignored", always_to_the_cpu, CAME + "everything goes to one device, whichever was asked for.",
             MOVING),
 ]  # fmt: skip

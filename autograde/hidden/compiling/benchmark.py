@@ -204,15 +204,15 @@ def by_either_quartiles(name: str, fault: type[Stopwatch], sentence: str) -> lis
 MEASURING = "What it costs, and measuring it"
 TIMES = 'In the case "{case}", the {what} came out as {got} where {want} is wanted: '
 UNFINISHED = TIMES + (
-    "the device takes work into a queue and lets the host go on. Wait for it before a stopwatch starts and again "
-    "before it stops."
+    "the device takes work into a queue and lets the host go on. Wait for the device before a stopwatch starts, and "
+    "again before it stops."
 )
 MISTAKES = [
     *by_either_quartiles("includes-compile-time", NeverWarmsUp, TIMES + "the first call compiles, and was timed along "
                          "with the others."),
     *by_either_quartiles("no-synchronize", NeverWaits, UNFINISHED),
-    Mistake("not-interleaved", OneAfterTheOther().benchmark, "In the case \"{case}\", the variants ran {turns}, and "
-            "should take turns: whatever changes on the machine meanwhile would fall to one of them alone.",
+    Mistake("not-interleaved", OneAfterTheOther().benchmark, 'In the case "{case}", the variants ran {turns}, and '
+            "should take turns: whatever changes on the machine meanwhile would count against one of them alone.",
             MEASURING),
     Mistake("uses-wall-clock", WallClock().benchmark, TIMES + "`time.time` follows the clock on the wall, "
             "which may be set back.", MEASURING),
@@ -221,25 +221,25 @@ MISTAKES = [
     Mistake("mean-not-median", Mean().benchmark, TIMES + "that is the mean, which a single late run pulls up.",
             MEASURING),
     Mistake("spread-is-standard-deviation", StandardDeviation().benchmark, TIMES + "that is the standard deviation; "
-            "the interquartile range is the distance of the quartiles, which outliers do not move.", MEASURING),
-    *by_either_quartiles("no-synchronize", WaitsOnce, UNFINISHED + " It was done once, before the first run, and that "
-                         "is not enough."),
-    *by_either_quartiles("no-synchronize", WaitsBeforeOnly, UNFINISHED + " It was done before the start only."),
+            "the interquartile range is the distance between the quartiles, which outliers do not move.", MEASURING),
+    *by_either_quartiles("no-synchronize", WaitsOnce, UNFINISHED + " That was done only once, before the first run."),
+    *by_either_quartiles("no-synchronize", WaitsBeforeOnly, UNFINISHED + " That was done only before the start."),
     *(mistake for fault in (WaitsAfterOnly, WaitsAfterOnlyWarmedUpOnce) for mistake in by_either_quartiles(
-        "no-synchronize", fault, UNFINISHED + " It was done before the stop only, so the warm-up was still running "
+        "no-synchronize", fault, UNFINISHED + " That was done only before the stop, so the warm-up was still running "
         "when the first run began.")),
-    Mistake("ignores-repeats", OwnRepeats().benchmark, "In the case \"{case}\" each function ran {got} times: "
-            "{number} runs of each are to be timed, as many as `repeats` says.", MEASURING),
-    Mistake("arguments-not-unpacked", PassesTheTuple().benchmark, "The functions were called with {got} where {want} "
-            "are wanted: `fn(args)` hands over one tuple, `fn(*args)` what is in it, all of it.", MEASURING),
+    Mistake("ignores-repeats", OwnRepeats().benchmark, 'In the case "{case}" each function ran {got} times: `repeats` '
+            "asks for {number} timed runs of each.", MEASURING),
+    Mistake("arguments-not-unpacked", PassesTheTuple().benchmark, "The functions were called with {got}, and not with "
+            "the arguments as given: `fn(args)` hands over a single tuple, `fn(*args)` everything that is in it.",
+            MEASURING),
     Mistake("needs-a-device-object", NeedsADevice().benchmark, "In the case \"{case}\" the call raised {error}: "
             "`device` may be a string, such as \"cpu\"; `torch.device(device)` makes a device of either.", MEASURING),
-    Mistake("needs-a-string", NeedsAString().benchmark, "In the case \"{case}\" the call raised {error}: `device` may "
-            "be a `torch.device`, which no string is equal to; its `type` is one.", MEASURING),
+    Mistake("needs-a-string", NeedsAString().benchmark, 'In the case "{case}" the call raised {error}: `device` may '
+            "also be a `torch.device`, which is not equal to any string; compare its `type`.", MEASURING),
     Mistake("spread-is-whole-range", WholeRange().benchmark, TIMES + "that is the distance from the fastest to the "
             "slowest run.", MEASURING),
-    Mistake("spread-is-upper-quartile", UpperQuartile().benchmark, TIMES + "that is the upper quartile; the lower one "
-            "is to be taken from it.", MEASURING),
+    Mistake("spread-is-upper-quartile", UpperQuartile().benchmark, TIMES + "that is the upper quartile; subtract the "
+            "lower one from it.", MEASURING),
     Mistake("least-not-median", Least().benchmark, TIMES + "that is the fastest run of {number}.", MEASURING),
     Mistake("not-in-seconds", Milliseconds().benchmark, TIMES + "seconds are asked for, and these are milliseconds.",
             MEASURING),

@@ -107,13 +107,13 @@ def clips_values(x: Tensor, max_norm: float) -> Tensor:
 MENDING = "Mending a break"
 LENGTH = 'In the case "{case}" x has the norm {norm}, and {what} came out as {got} where {want} is wanted: '
 WAITS = (
-    'In the case "{case}" the call waits for {operator}: the norm, or the factor, became a Python number. Dynamo '
-    "takes that into its graph by now, so neither a break nor `fullgraph=True` shows it; but the host stands still "
-    "until the device is done, and the gradient takes the factor for a constant."
+    'In the case "{case}" the call waits for {operator}: the norm, or the factor, became a Python number. Dynamo can '
+    "take that into its graph, so neither a break nor `fullgraph=True` shows it. But the host stands still until the "
+    "device is done, and the gradient takes the factor for a constant."
 )
 COND = (
-    'In the case "{case}" the call waits for {operator}: uncompiled, `torch.cond` reads whether the norm is too large, '
-    "to choose a branch, and the host stands still until the device is done. `torch.where` chooses on the device."
+    'In the case "{case}" the call waits for {operator}: when it is not compiled, `torch.cond` has to read whether the '
+    "norm is too large, and the host stands still until the device is done. `torch.where` chooses on the device."
 )
 STOPS = (
     "It does not fit in one graph: {why}. Python asks for the value of a tensor, as an `if` does, and there the graph "
@@ -129,13 +129,14 @@ ASKS = (
 )
 MISTAKES = [
     Mistake("item-call", calls_item, WAITS, MENDING),
-    Mistake("scales-up", scales_up, "In the case \"{case}\" x has the norm {norm}, and the result {longer}: it was "
-            "scaled up, towards max_norm = {max_norm}, and what is short enough stays as it is.", MENDING),
+    Mistake("scales-up", scales_up, 'In the case "{case}" x has the norm {norm}, and the result {longer}: it was '
+            "scaled up, towards max_norm = {max_norm}, but what is short enough stays as it is.", MENDING),
     Mistake("nan-on-zero", divides_by_zero, LENGTH + "something was divided by the norm, and neither zero by zero "
             "nor infinity times zero is a number.", MENDING),
-    Mistake("nan-gradient-at-zero", root_of_squares, "In the case \"{case}\" the value is right, and the {what} is "
+    Mistake("nan-gradient-at-zero", root_of_squares, 'In the case "{case}" the value is right, but the {what} is '
             "{got}: infinity times 0 is not a number. Either the slope of `sqrt` at 0 is infinite, which `vector_norm` "
-            "takes care of; or `max_norm / norm` is, in the branch that `where` does not choose: clamp the norm.",
+            "takes care of; or `max_norm / norm` is infinite in the branch that `where` does not choose, so clamp the "
+            "norm.",
             MENDING),
     Mistake("python-branch", branches, STOPS, MENDING),
     Mistake("python-branch", branches_on_item, STOPS, MENDING),
@@ -144,13 +145,13 @@ MISTAKES = [
     Mistake("prints", prints_the_norm, PRINTS, MENDING),
     Mistake("detached", detaches_the_norm, LENGTH + "the norm was cut out of the graph, so the gradient takes the "
             "factor for a constant.", MENDING),
-    Mistake("no-history", forgets_the_history, LENGTH + "what is computed under `no_grad`, or from a detached x, leads "
-            "no gradient back to x.", MENDING),
-    Mistake("norm-per-row", norm_of_each_row, LENGTH + "each row was scaled by a norm of its own; there is one for the "
-            "whole tensor.", MENDING),
+    Mistake("no-history", forgets_the_history, 'In the case "{case}" no gradient leads back to x: the result was '
+            "computed under `no_grad`, or from a detached x.", MENDING),
+    Mistake("norm-per-row", norm_of_each_row, LENGTH + "each row was scaled by a norm of its own, but there is only "
+            "one, of the whole tensor.", MENDING),
     Mistake("squared-not-rooted", forgets_the_root, LENGTH + "the sum of squares is the square of the norm.", MENDING),
-    Mistake("clips-values", clips_values, LENGTH + "every element was cut to ±{max_norm}, which changes the direction; "
-            "scaling keeps it.", MENDING),
+    Mistake("clips-values", clips_values, LENGTH + "every element was cut off at ±{max_norm}, which changes the "
+            "direction; scaling keeps it.", MENDING),
     Mistake("made-on-cpu", anywhere(right)[0].program, MIXED, MENDING),
 ]  # fmt: skip
 

@@ -59,8 +59,8 @@ PER_SHAPE = (
     "size was built into its graph as a constant. After eight versions Dynamo gives up on a function."
 )
 PLAIN = (
-    'In the case "{case}", {plain} of {calls} calls ran as plain Python and {ran} ran compiled; wanted are none '
-    "and all."
+    'In the case "{case}", {plain} of {calls} calls ran as plain Python and {ran} ran compiled, and all of them should '
+    "run compiled."
 )
 MISTAKES = [
     Mistake("recompiles-per-shape", never_dynamic, PER_SHAPE, GUARDS),

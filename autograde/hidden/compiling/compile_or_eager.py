@@ -121,32 +121,32 @@ def always_eager(model: Any, example: Any) -> Any:
 
 
 FAILS = "When the compiler fails"
-OUTCOME = 'In the case "{case}" what comes back runs {runs} and gives {gives}, and the reason {reason}: '
+OUTCOME = 'In the case "{case}" what comes back {came}, and the reason {reason}: '
 MISTAKES = [
     Mistake("hides-real-errors", hides_real_errors, OUTCOME + "the model itself raises an error with this example, and "
-            "whoever calls should hear of it.", FAILS),
+            "the caller should hear of it.", FAILS),
     Mistake("never-tries", never_tries, OUTCOME + "`torch.compile` returns before anything is compiled, so nothing had "
             "a chance to fail.", FAILS),
     Mistake("never-tries", tries_the_eager_model, OUTCOME + "only the eager model was called with the example, so the "
             "compiler had no chance to fail.", FAILS),
     Mistake("never-tries", tries_to_wrap, OUTCOME + "`torch.compile` returns before anything is compiled, so a `try` "
             "around it catches nothing.", FAILS),
-    Mistake("returns-what-failed", returns_what_failed, OUTCOME + "after a failure of the compiler it is the eager "
-            "model that works.", FAILS),
+    Mistake("returns-what-failed", returns_what_failed, OUTCOME + "when the compiler has failed, return the eager "
+            "model, which still works.", FAILS),
     Mistake("lets-compiler-errors-out", lets_errors_out, "In the case \"{case}\" the call raised {raised}: where the "
             "compiler fails, the eager model is still there to run.", FAILS),
     Mistake("reason-is-the-exception", gives_the_exception, OUTCOME + "the reason is a string, which can be kept in a "
             "log; an exception keeps the whole traceback alive.", FAILS),
-    Mistake("gives-no-reason", gives_no_reason, OUTCOME + "somebody will want to know why it is slow.", FAILS),
-    *(Mistake("gives-no-reason", gives, OUTCOME + "somebody will want to know. The type of an error does not tell, nor "
-              "does the first line of a compiler's message.", FAILS)
+    Mistake("gives-no-reason", gives_no_reason, OUTCOME + "somebody will want to know why the model is slow.", FAILS),
+    *(Mistake("gives-no-reason", gives, OUTCOME + "somebody will want to know. The type of the error does not tell, "
+              "and neither does the first line of a compiler's message.", FAILS)
       for gives in (gives_little_reason, names_the_type_alone)),
     Mistake("demands-one-graph", demands_one_graph, OUTCOME + "a graph break is not a failure; only `fullgraph=True` "
-            "makes one of it.", FAILS),
-    Mistake("another-backend", another_backend, OUTCOME + "either it is the eager model, or it was compiled with "
-            "another backend than the default one, which makes no code.", FAILS),
-    Mistake("compiles-a-copy", compiles_a_copy, OUTCOME + "that is computed with the weights of a copy, which does not "
-            "learn what the model learns. Compile the model itself.", FAILS),
+            "turns it into one.", FAILS),
+    Mistake("another-backend", another_backend, OUTCOME + "either it is the eager model, or it was compiled with a "
+            "backend that makes no code, instead of the default one.", FAILS),
+    Mistake("compiles-a-copy", compiles_a_copy, OUTCOME + "the tensor was computed with the weights of a copy, which "
+            "does not learn what the model learns. Compile the model itself.", FAILS),
     Mistake("always-eager", always_eager, OUTCOME + "where the compiler works, the compiled model is wanted.", FAILS),
 ]  # fmt: skip
 

@@ -109,21 +109,21 @@ LATER = 'In the case "{case}" the first answer is {first}, and a later one {late
 MISTAKES = [
     Mistake("counts-breaks", counts_breaks, FIRST + "that is the number of breaks, and a break has a graph on either "
             "side.", BREAKS),
-    Mistake("stale-cache", shares_one_backend, LATER + "Dynamo keeps what it compiled for the same backend, and so a "
-            "later call compiles nothing.", BREAKS),
-    Mistake("stale-cache", never_resets, LATER + "without a reset Dynamo keeps every version it compiled, and after "
-            "some of them it gives up and runs plain Python.", BREAKS),
+    Mistake("stale-cache", shares_one_backend, LATER + "Dynamo keeps what it compiled for the same backend, so a later "
+            "call compiles nothing.", BREAKS),
+    Mistake("stale-cache", never_resets, LATER + "without a reset Dynamo keeps every version it compiled, and after a "
+            "few versions it gives up and runs plain Python.", BREAKS),
     Mistake("counts-operations", counts_operations, FIRST + "that is the number of operations in the graphs.", BREAKS),
     Mistake("counts-twice", counts_two_calls, FIRST + "every graph was counted twice, as in two calls, or when it was "
             "made and again when it ran.", BREAKS),
     Mistake("counts-on", never_clears_statistics, LATER + "the count goes on from one call to the next, as in Dynamo's "
-            "own `counters`, which `clear()` sets back.", BREAKS),
-    Mistake("never-called", never_calls, FIRST + "either what `torch.compile` returns is never called, and it compiles "
-            "nothing before that; or the backend does not count.", BREAKS),
-    Mistake("demands-one-graph", demands_one_graph, "In the case \"{case}\" the call raised {error}: `fullgraph=True`, "
-            "or an export, makes an error of the very breaks that are to be counted.", BREAKS),
-    Mistake("returns-a-list", returns_a_list, "In the case \"{case}\" the first answer is {first}, and should be "
-            "how many graphs there are, {right}.", BREAKS),
+            "own `counters`, which `clear()` resets.", BREAKS),
+    Mistake("never-called", never_calls, FIRST + "either the function that `torch.compile` returns was never called, "
+            "and nothing is compiled before that; or the backend does not count.", BREAKS),
+    Mistake("demands-one-graph", demands_one_graph, 'In the case "{case}" the call raised {error}: `fullgraph=True`, '
+            "or an export, turns the very breaks that are to be counted into errors.", BREAKS),
+    Mistake("returns-a-list", returns_a_list, 'In the case "{case}" the first answer is {first}, and should be the '
+            "number of graphs, {right}.", BREAKS),
 ]  # fmt: skip
 
 

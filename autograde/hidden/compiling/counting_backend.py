@@ -137,7 +137,7 @@ GRAPH = "From Python to a graph"
 OPS = 'In the case "{case}" `graphs` is {graphs} and `ops` is {ops}, where {want_graphs} and {want_ops} are wanted: '
 GIVES = (
     'In the case "{case}" the backend returned {gave}: it has to return something that can be called in place of the '
-    "code, and the least is `graph.forward`."
+    "code, at the simplest `graph.forward`."
 )
 MISTAKES = [
     Mistake("counts-placeholders", CountsAllNodes, OPS + "nodes that bring inputs in or hand the result out compute "
@@ -146,18 +146,18 @@ MISTAKES = [
             GRAPH),
     Mistake("counts-attributes", CountsAttributes, OPS + "a node of kind get_attr brings in what the graph holds, and "
             "computes nothing.", GRAPH),
-    Mistake("never-counts", NeverCounts, OPS + "the graphs go through, and nothing is counted.", GRAPH),
-    *(Mistake("counts-runs", counts, OPS + "the counters moved whenever a graph ran, and a backend counts what it was "
+    Mistake("never-counts", NeverCounts, OPS + "the graphs go through, but nothing is counted.", GRAPH),
+    *(Mistake("counts-runs", counts, OPS + "the counters moved whenever a graph ran, but a backend counts what it is "
               "given to compile.", GRAPH) for counts in (CountsRuns, CountsOpsInRuns)),
     Mistake("not-callable", WithoutCall, "As a backend the object {serves}: `torch.compile` calls it as "
             "`backend(graph, inputs)`, and the method that lets an object be called is `__call__`.", GRAPH),
-    Mistake("counts-in-the-class", SharedCounters, "A new backend begins with {anew}: all objects share the "
-            "counters, which belong to the class or lie outside it. Begin with `self.graphs = 0` in `__init__`.",
+    Mistake("counts-in-the-class", SharedCounters, "A new backend begins with {anew}: all objects share the counters, "
+            "because these belong to the class or lie outside it. Begin with `self.graphs = 0` in `__init__`.",
             GRAPH),
     Mistake("functions-only", CountsFunctionsOnly, OPS + "a method such as `x.relu()` is a node of kind call_method, "
             "and computes as well as a function does.", GRAPH),
-    Mistake("last-graph-only", CountsTheLastGraph, OPS + "the second graph replaced the count of the first, where both "
-            "add up.", GRAPH),
+    Mistake("last-graph-only", CountsTheLastGraph, OPS + "the operations of each graph replaced those of the one "
+            "before, but they should add up.", GRAPH),
     Mistake("counts-each-kind-once", CountsEachKindOnce, OPS + "an operation that comes twice counts twice.", GRAPH),
     Mistake("lists-not-counts", KeepsLists, OPS + "both are numbers, ints that say how many there were.", GRAPH),
     Mistake("returns-nothing", ReturnsNothing, GIVES, GRAPH),

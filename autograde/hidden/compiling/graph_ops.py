@@ -105,20 +105,23 @@ def each_once(fn: Any, *args: Any) -> list[str]:
 
 UNDER = "Operators under the hood"
 LISTED = 'In the case "{case}" the list reads {listed}, where {meant} is wanted: '
-PYTHON = LISTED + "these are names that Python or the graph uses, and not those of the operators, overload included."
+PYTHON = (
+    LISTED + "these are names that Python or the graph uses, not the full names of the operators with their overloads."
+)
 MISTAKES = [
     Mistake("python-names", names_of_nodes, PYTHON, UNDER),
     Mistake("python-names", names_of_functions, PYTHON, UNDER),
-    *(Mistake("python-names", names, PYTHON + " Dynamo's own graph comes before they are known.", UNDER)
+    *(Mistake("python-names", names, PYTHON + " In Dynamo's own graph they are not known yet.", UNDER)
       for names in (names_of_dynamo, texts_of_dynamo)),
-    Mistake("python-names", targets_of_symbolic_trace, PYTHON + " `symbolic_trace` records calls of Python.", UNDER),
+    Mistake("python-names", targets_of_symbolic_trace, PYTHON + " `symbolic_trace` records what Python calls.",
+            UNDER),
     Mistake("no-namespace", without_namespace, LISTED + "the operator's namespace is missing.", UNDER),
-    Mistake("no-overload", without_overload, LISTED + "an operator has several overloads, and which of them ran is "
-            "missing.", UNDER),
-    Mistake("schema-names", names_in_schemas, LISTED + "that is the name in its schema; the graph writes it with dots, "
-            "overload included.", UNDER),
-    Mistake("counts-placeholders", every_node, LISTED + "{extra} brings something in or hands it out, and computes "
-            "nothing.", UNDER),
+    Mistake("no-overload", without_overload, LISTED + "an operator has several overloads, and the name should say "
+            "which of them ran.", UNDER),
+    Mistake("schema-names", names_in_schemas, LISTED + "these are the names in the schemas; the graph writes them with "
+            "dots, overload included.", UNDER),
+    Mistake("counts-placeholders", every_node, LISTED + "a node such as {extra} brings something in or hands it out, "
+            "and computes nothing.", UNDER),
     Mistake("counts-placeholders", every_node_but_the_output, LISTED + "{extra} is an input, and computes nothing.",
             UNDER),
     Mistake("counts-placeholders", all_but_the_first_and_last_node, LISTED + "{extra} is an input, and computes "
@@ -129,8 +132,8 @@ MISTAKES = [
             "operator of ATen.", UNDER),
     Mistake("counts-attributes", all_but_inputs_output_and_getitem, LISTED + "{extra} is a tensor that is stored with "
             "the graph; a node of kind get_attr fetches it, and computes nothing.", UNDER),
-    Mistake("each-once", each_once, LISTED + "an operator that runs twice stands there twice, and the order is that of "
-            "the run.", UNDER),
+    Mistake("each-once", each_once, LISTED + "an operator that runs twice is listed twice, and the order is the one in "
+            "which they run.", UNDER),
 ]  # fmt: skip
 
 

@@ -172,17 +172,17 @@ class AsksWhetherAbove(Comparison):
 
 
 NUMBERS = "The same numbers"
-BOTH = 'In the case "{case}" the answer is output {output}, grad {grad} and ok {ok}, with atol = {margin}: '
+BOTH = 'In the case "{case}" the answer has `output` {output}, `grad` {grad} and `ok` {ok}, with atol = {margin}: '
 LEFT = (
-    'In the case "{case}", `.grad` has changed of {changed}: `backward()` writes there, on top of what a training '
+    'In the case "{case}", the `.grad` of {changed} has changed: `backward()` writes there, on top of what training '
     "had left."
 )
 MISTAKES = [
     Mistake("nan-counts-as-equal", LosesNan(), BOTH + "a NaN was lost on the way to the largest difference, as in "
             "Python's `max` or in a comparison by `>`; what is not a number is not ok.", NUMBERS),
-    Mistake("nan-agrees-with-nan", NanAgrees(), BOTH + "NaN on both sides was taken for no difference; what is not a "
+    Mistake("nan-agrees-with-nan", NanAgrees(), BOTH + "NaN on both sides was taken for agreement; what is not a "
             "number is not ok.", NUMBERS),
-    Mistake("less-than-atol", AsksForLess(), BOTH + "a difference of just atol is at most atol.", NUMBERS),
+    Mistake("less-than-atol", AsksForLess(), BOTH + "a difference of exactly atol is still within atol.", NUMBERS),
     Mistake("mean-not-largest", MeanOfTheGradients(), BOTH + "a mean over the gradient hides the one entry that is far "
             "off; the largest difference counts.", NUMBERS),
     Mistake("allclose-for-ok", ByAllclose(), BOTH + "`allclose` and `isclose` add a share of the numbers themselves, "
@@ -190,7 +190,7 @@ MISTAKES = [
     Mistake("forgets-gradients", ForgetsGradients(), BOTH + "the gradients of the two models were not compared, and "
             "training follows gradients.", NUMBERS),
     Mistake("mean-not-largest", MeanOfTheOutput(), BOTH + "a mean hides the one place that is wrong.", NUMBERS),
-    Mistake("signed-difference", Signed(), BOTH + "without an absolute value, what is too low does not count.",
+    Mistake("signed-difference", Signed(), BOTH + "without an absolute value, a number that is too low does not count.",
             NUMBERS),
     Mistake("forgets-parameters", ForgetsParameters(), BOTH + "the gradient of x was compared, and not those of the "
             "parameters.", NUMBERS),
@@ -198,18 +198,18 @@ MISTAKES = [
             NUMBERS),
     Mistake("pollutes-grad", CallsBackwardOnX(), LEFT, NUMBERS),
     Mistake("pollutes-grad", CallsBackward(), LEFT, NUMBERS),
-    Mistake("pollutes-grad", ClearsGradients(), "In the case \"{case}\", `.grad` has changed of {changed}: "
-            "`zero_grad()` forgets what a training had left there.", NUMBERS),
-    Mistake("changes-requires-grad", MarksX(), "In the case \"{case}\", `x.requires_grad` is {got} after the call "
-            "where {want} is wanted: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached "
-            "copy.", NUMBERS),
+    Mistake("pollutes-grad", ClearsGradients(), 'In the case "{case}", the `.grad` of {changed} has changed: '
+            "`zero_grad()` throws away what training had left there.", NUMBERS),
+    Mistake("changes-requires-grad", MarksX(), 'In the case "{case}", `x.requires_grad` is {got} after the call, and '
+            "should be {want}: `requires_grad_()` marks the caller's own tensor. Take gradients for a detached copy.",
+            NUMBERS),
     Mistake("asks-compiled-for-parameters", AsksEachForParameters(), "In the case \"{case}\" the call raised {error}: "
             "`compiled` is anything that can be called; the parameters are those of `model`.", NUMBERS),
     Mistake("ok-ignores-gradients", JudgesTheOutputOnly(), BOTH + "`ok` has to look at both differences.", NUMBERS),
     Mistake("nan-counts-as-equal", AsksWhetherAbove(), BOTH + "`>` is False for NaN, so ask whether the difference is "
             "within atol, not whether it is above.", NUMBERS),
     Mistake("missing-gradient-skipped", SkipsMissingGradients(), BOTH + "a parameter has a gradient on one side and "
-            "None on the other, and was skipped; training would go another way.", NUMBERS),
+            "None on the other, and was skipped. A missing gradient counts as zero.", NUMBERS),
     Mistake("fails-on-unused", FailsOnUnused(), "In the case \"{case}\" the call raised {error}: `autograd.grad` has "
             "to be told that a parameter may take no part.", NUMBERS),
 ]  # fmt: skip

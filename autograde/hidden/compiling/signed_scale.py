@@ -93,25 +93,25 @@ PRINTS = (
     "has to end."
 )
 SUM = 'In the case "{case}" the sum is {total}, and {what} came out as {got} where {want} is wanted: '
-ELEMENTS = SUM + "each element was judged by its own sign, and one sum decides for all of them."
+ELEMENTS = SUM + "each element was judged by its own sign, but a single sum decides for all of them."
 MISTAKES = [
     Mistake("python-branch", branches, BRANCH, MENDING),
     Mistake("python-branch", branches_on_item, BRANCH, MENDING),
     Mistake("prints", prints_the_sum, PRINTS, MENDING),
     Mistake("elementwise-sign", judges_each_element, ELEMENTS, MENDING),
     Mistake("elementwise-sign", writes_each_element, ELEMENTS, MENDING),
-    Mistake("sum-per-row", sums_each_row, SUM + "each row was judged by a sum of its own, and one sum decides for the "
-            "whole tensor.", MENDING),
-    Mistake("sum-per-column", sums_each_column, SUM + "each column was judged by a sum of its own, and one sum decides "
-            "for the whole tensor.", MENDING),
+    Mistake("sum-per-row", sums_each_row, SUM + "each row was judged by a sum of its own, but a single sum decides for "
+            "the whole tensor.", MENDING),
+    Mistake("sum-per-column", sums_each_column, SUM + "each column was judged by a sum of its own, but a single sum "
+            "decides for the whole tensor.", MENDING),
     Mistake("zero-counts-as-positive", takes_zero_for_positive, SUM + "a sum of zero is not positive.", MENDING),
     Mistake("any-positive-element", asks_for_any_positive, SUM + "either it was asked whether some element is "
             "positive, or signs were lost before the sum; what counts is the sign of the plain sum.", MENDING),
     Mistake("truth-of-the-sum", takes_the_sum_for_truth, SUM + "as a condition, a sum is true wherever it is not zero, "
             "even where it is negative.", MENDING),
     Mistake("chooses-by-multiplying", multiplies_by_truth, SUM + "the result that is not wanted was multiplied by 0, "
-            "and infinity times 0 is not a number. `torch.where` chooses.", MENDING),
-    Mistake("branches-swapped", swaps_branches, SUM + "the two results are exchanged.", MENDING),
+            "and infinity times 0 is not a number. `torch.where` chooses without multiplying.", MENDING),
+    Mistake("branches-swapped", swaps_branches, SUM + "the two results were swapped.", MENDING),
     Mistake("changes-its-input", writing_into(0, right), CHANGED, MENDING),
     Mistake("made-on-cpu", anywhere(right)[0].program, MIXED, MENDING),
 ]  # fmt: skip

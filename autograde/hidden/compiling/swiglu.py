@@ -141,7 +141,7 @@ def with_leak(x: Tensor, gate: Tensor) -> Any:
 FULL = as_operator(0)
 OWN = "Operators of your own"
 VALUE = 'In the case "{case}", {what} came out as {got} where {want} is wanted: '
-OPCHECK = "As an operator it runs as {name}, and of opcheck's tests {test} fails: {said} "
+OPCHECK = "The operator runs as {name}, but in opcheck {test} fails: {said} "
 MISTAKES = [
     Mistake("missing-fake", as_operator(1, fake=None), OPCHECK + "For tracing, an operator needs a function that makes "
             "the result's shape and dtype without its numbers.", OWN),
@@ -151,20 +151,20 @@ MISTAKES = [
             "cannot look into an operator of your own.", OWN),
     Mistake("never-registered", gated, "What runs is {name}: the function is a plain one, and the compiler looks into "
             "it as into any other.", OWN),
-    Mistake("fake-of-wrong-shape", as_operator(4, fake=flat_fake), OPCHECK + "The fake result has another shape than "
+    Mistake("fake-of-wrong-shape", as_operator(4, fake=flat_fake), OPCHECK + "The fake result differs in shape from "
             "the real one.", OWN),
-    Mistake("fake-of-wrong-dtype", as_operator(5, fake=half_fake), OPCHECK + "The fake result has another dtype than "
+    Mistake("fake-of-wrong-dtype", as_operator(5, fake=half_fake), OPCHECK + "The fake result differs in dtype from "
             "the real one.", OWN),
-    Mistake("fake-on-the-cpu", as_operator(12, fake=fake_on_the_cpu), "The fake result is {got} where {want} is "
-            "wanted: `torch.empty` needs the device of x, or take `torch.empty_like(x)`. With inputs on a GPU the "
-            "compiler would plan for the CPU.", OWN),
+    Mistake("fake-on-the-cpu", as_operator(12, fake=fake_on_the_cpu), "The fake result is {got}, and should be {want}: "
+            "`torch.empty` needs the device of x, or take `torch.empty_like(x)`. With inputs on a GPU the compiler "
+            "would plan for the CPU.", OWN),
     *(Mistake("derivative-cut-short", as_operator(number, backward=backward), VALUE + "g·sigmoid(g) is a product, so "
               "its derivative has two terms.", OWN)
       for number, backward in ((6, back_short), (19, back_of_the_second_factor), (20, back_of_sigmoid_alone))),
     Mistake("gradients-swapped", as_operator(7, backward=back_swapped), VALUE + "gradients are returned in the order "
             "of the inputs.", OWN),
     Mistake("ignores-grad-output", as_operator(8, backward=back_without_grad), VALUE + "the gradient that arrives has "
-            "to be passed on as a factor.", OWN),
+            "to be multiplied in.", OWN),
     Mistake("gradient-of-x-only", as_operator(9, backward=back_for_x_only), VALUE + "the gate is an input as well.",
             OWN),
     *(Mistake("gate-is-x", as_operator(number, gates_x, backward=backward), VALUE + "the gate goes through silu, and x "
@@ -173,13 +173,14 @@ MISTAKES = [
               "g·sigmoid(g), and the factor g is missing.", OWN)
       for number, backward in ((11, back), (14, back_of_sigmoid))),
     *(Mistake("exponential-overflows", operator, VALUE + "the exponential of a large gate is infinite, and infinity "
-              "divided by infinity is not a number. `torch.sigmoid` does not form it.", OWN) for operator in (
+              "divided by infinity is not a number. `torch.sigmoid` avoids that.", OWN) for operator in (
         as_operator(17, backward=back_with_a_quotient), as_operator(18, with_a_quotient, backward=back_with_a_quotient),
     )),
     Mistake("changes-its-input", as_operator(15, writes_into_the_gate), "The caller's own gate was {got} by the call, "
             "and should be {want}: with `mutates_args=()` the operator promises to write into no input.", OWN),
     Mistake("stays-in-float32", as_operator(16, in_float32), 'In the case "{case}" the result is {got}, where {want} '
-            "is wanted: it has the dtype of the inputs, and its fake says so.", OWN),
+            "is wanted: it was computed in float32. The result has to have the dtype of the inputs, as its fake "
+            "promises.", OWN),
     Mistake("made-on-cpu", with_leak, "Everything works on the CPU; on the second device the call raised {error}: a "
             "tensor was made without saying where.", OWN),
 ]  # fmt: skip

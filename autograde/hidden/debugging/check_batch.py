@@ -179,20 +179,21 @@ def range_of_int64_alone(_self: Any, y: Tensor, classes: int) -> bool:
     return y.dtype == torch.int64 and not ((y >= 0) & (y < classes)).all()
 
 
-MISSED = 'In the case "{case}" there was no word of `{missed}`: '
-INVENTED = 'In the case "{case}" there is a report of `{invented}`, which is not a fault of this batch: '
+MISSED = 'In the case "{case}" `{missed}` was not reported: '
+INVENTED = 'In the case "{case}" `{invented}` was reported, but it is not a fault of this batch: '
 RAISED = (
-    'In the case "{case}" the call raised {error}: a faulty batch is what this function is for, so a run that raises '
-    "is a finding, and no reason to stop."
+    'In the case "{case}" the call raised {error}: this function is made for faulty batches, so it should report '
+    "what is wrong and never raise."
 )
 MISTAKES = [
     Mistake("runs-in-train-mode", checking(before=no_eval), RAN, TRACES),
     Mistake("runs-in-train-mode", checking(before=train_mode), RAN, TRACES),
     Mistake("stops-at-first-fault", checking(returned=lambda self, faults: sorted(faults)[:1]), MISSED + "the batch "
-            "has another fault, and each is to be reported.", DOOR),
+            "has several faults, and each has to be reported.", DOOR),
     Mistake("stops-at-first-fault", checking(returned=lambda self, faults: faults[:1]), MISSED + "the batch has "
-            "another fault, and each is to be reported.", DOOR),
-    Mistake("stops-at-first-fault", skips_the_run_of_a_faulty_x, MISSED + "the output is judged even when x is faulty.",
+            "several faults, and each has to be reported.", DOOR),
+    Mistake("stops-at-first-fault", skips_the_run_of_a_faulty_x, MISSED + "the output has to be judged even when x "
+            "is faulty.",
             DOOR),
     Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: bool((y >= c).any())), MISSED + "a label "
             "below 0 is out of range too.", DOOR),
@@ -200,22 +201,22 @@ MISTAKES = [
             "label is `num_classes - 1`.", DOOR),
     Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: not ((y >= 0) & (y <= c)).all()), MISSED
             + "labels count from 0, so `num_classes` itself is not a label.", DOOR),
-    Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: False), MISSED + "labels are to lie in "
+    Mistake("misses-label-range", checking(out_of_range=lambda self, y, c: False), MISSED + "labels have to lie in "
             "[0, num_classes).", DOOR),
-    Mistake("misses-label-range", checking(out_of_range=range_of_int64_alone), MISSED + "the range is judged whatever "
-            "the dtype of the labels.", DOOR),
+    Mistake("misses-label-range", checking(out_of_range=range_of_int64_alone), MISSED + "the range has to be judged "
+            "whatever the dtype of the labels.", DOOR),
     Mistake("misses-nan-labels", checking(out_of_range=lambda self, y, c: bool(((y < 0) | (y >= c)).any())), MISSED
-            + "a comparison with NaN is always False, so none of the labels seemed to be outside. Ask whether all are "
-            "inside.", DOOR),
+            + "`<` and `>=` are always False for NaN, so no label seemed to be outside. Ask whether all are inside.",
+            DOOR),
     Mistake("lets-minus-100-pass", checking(out_of_range=all_but_minus_100), MISSED + "`F.cross_entropy` leaves out "
-            "labels of -100 where that is meant; here every label is to lie in [0, num_classes).", DOOR),
+            "labels of -100 where that is meant; here every label has to lie in [0, num_classes).", DOOR),
     Mistake("raises-instead-of-reporting", checking(failed=again), RAISED, DOOR),
     Mistake("catches-runtime-errors-alone", checking(failed=again_but(RuntimeError)), RAISED + " A model may raise "
             "any exception, not only a RuntimeError.", DOOR),
     Mistake("catches-some-exceptions-only", checking(failed=again_but(RuntimeError, ValueError)), RAISED + " A model "
             "may raise any exception: an embedding raises this one, where an index is too large.", DOOR),
     Mistake("output-taken-for-a-tensor", TakesATensorForGranted(), RAISED + " A model may put out a tuple or a dict, "
-            "and that is no output of shape (n, num_classes) either.", DOOR),
+            "and that is not an output of shape (n, num_classes) either.", DOOR),
     Mistake("smallest-and-largest-label", checking(out_of_range=by_the_smallest_and_largest), RAISED + " Without "
             "labels there is neither a smallest nor a largest one; `all()` of no answers is True.", DOOR),
     Mistake("raises-instead-of-reporting", compares_with_the_loss, RAISED, DOOR),
@@ -223,11 +224,13 @@ MISTAKES = [
     Mistake("leaves-train-mode", checking(after=restores_training), LOST_MODE, TRACES),
     Mistake("restores-one-mode", checking(before=remembers_one, after=restores_one), ONE_MODE, TRACES),
     Mistake("restores-one-mode", override(NotIfItRaises, before=remembers_one, after=restores_one)(), ONE_MODE, TRACES),
-    Mistake("leaves-eval-mode-when-it-raises", NotIfItRaises(), "In the case \"{case}\" the modes were {modes} after a "
-            "run that raised: what has to be put back in any case belongs into a `finally`.", TRACES),
-    Mistake("uses-up-random-numbers", checking(random=lambda self, state: None), "In the case \"{case}\" the {what} is "
-            "{got}, and should be {want}: the model draws, and whoever trains on gets other numbers than without this "
-            "check. `torch.random.fork_rng()` puts the state back.", TRACES),
+    Mistake("leaves-eval-mode-when-it-raises", NotIfItRaises(), 'In the case "{case}" a run raised, and afterwards '
+            "some modules were no longer in their old mode ({modes}): what has to be put back in any case belongs in "
+            "a `finally`.",
+            TRACES),
+    Mistake("uses-up-random-numbers", checking(random=lambda self, state: None), 'In the case "{case}" the {what} is '
+            "{got}, and should be {want}: the model draws, so training that goes on afterwards gets other numbers "
+            "than without this check. `torch.random.fork_rng()` puts the state back.", TRACES),
     Mistake("misses-infinity", checking(nonfinite=lambda self, x: bool(x.isnan().any())), MISSED + "`isnan` is False "
             "for infinity; `isfinite` asks for both.", DOOR),
     Mistake("first-parameter-whatever-its-dtype", checking(weight=lambda self, model: next(model.parameters())),
@@ -235,20 +238,20 @@ MISTAKES = [
     Mistake("dtype-of-the-last-parameter", checking(weight=lambda self, model: list(model.parameters())[-1]),
             INVENTED + "the dtype to compare with is that of the first floating parameter, not of the last.", DOOR),
     Mistake("takes-float32-for-granted", checking(wrong_dtype=lambda self, x, w: x.dtype != torch.float32), "In the "
-            "case \"{case}\" `{what}` is {got}, and should be {want}: a model may have another dtype than float32.",
+            'case "{case}" `{what}` is {got}, and should be {want}: a model may have a dtype other than float32.',
             DOOR),
-    Mistake("accepts-any-integer", checking(wrong_labels=lambda self, y: y.is_floating_point()), MISSED + "labels are "
-            "to be int64, and other integers raise in the loss.", DOOR),
-    Mistake("compares-lengths-only", checking(wrong_length=lambda self, x, y: len(y) != len(x)), MISSED + "a column of "
-            "labels has the right length and the wrong shape.", DOOR),
+    Mistake("accepts-any-integer", checking(wrong_labels=lambda self, y: y.is_floating_point()), MISSED + "labels "
+            "have to be int64; most other integers raise an error in the loss.", DOOR),
+    Mistake("compares-lengths-only", checking(wrong_length=lambda self, x, y: len(y) != len(x)), MISSED + "a column "
+            "of labels has the right length, but the wrong shape.", DOOR),
     Mistake("misses-labels-left-behind", checking(elsewhere=lambda self, x, y, w: x.device != w.device), MISSED
             + "the labels have to be on the model's device as well.", DOOR),
-    Mistake("misses-the-device", checking(elsewhere=lambda self, x, y, w: x.device != y.device), MISSED + "x and y are "
-            "to be where the model is.", DOOR),
-    Mistake("misses-output-width", checking(wrong_output=lambda self, shape, n, c: shape is None), MISSED + "the model "
-            "ran, and its output has another shape than (n, num_classes).", DOOR),
-    Mistake("not-sorted", checking(returned=lambda self, faults: faults), "In the case \"{case}\" the {what} is {got}, "
-            "and should be {want}: a list in a fixed order can be compared.", DOOR),
+    Mistake("misses-the-device", checking(elsewhere=lambda self, x, y, w: x.device != y.device), MISSED + "x and y "
+            "have to be where the model is.", DOOR),
+    Mistake("misses-output-width", checking(wrong_output=lambda self, shape, n, c: shape is None), MISSED + "the "
+            "model ran, but the shape of its output is not (n, num_classes).", DOOR),
+    Mistake("not-sorted", checking(returned=lambda self, faults: faults), 'In the case "{case}" the list is not '
+            "sorted, or has a name twice: a list in a fixed order can be compared.", DOOR),
 ]  # fmt: skip
 
 

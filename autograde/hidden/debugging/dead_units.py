@@ -155,20 +155,17 @@ def only_the_hook(self: DeadUnits, _model: nn.Module, handle: Any, _modes: Any) 
 
 
 SHARE = 'In the case "{case}" the share came out as {share} where {right} is wanted: '
-RAN = (
-    "The model ran in {ran}, and evaluation mode is wanted: with dropout in the way, other units are silent than those "
-    "that are dead."
-)
+RAN = "The model ran in {ran}, and evaluation mode is wanted: dropout also silences units that are not dead."
 MISTAKES = [
     Mistake("share-of-zeros", counting(share=lambda self, seen: (~torch.cat(seen)).float().mean().item()), SHARE
-            + "that is the share of zeros among all outputs. A relu is zero half of the time, and no unit need be dead "
-            "for that.", DEAD),
-    Mistake("last-batch-only", counting(share=lambda self, seen: DeadUnits().share(seen[-1:])), SHARE + "only the last "
-            "batch counted, and a unit may have fired before.", DEAD),
+            + "that is the share of zeros among all outputs. A relu may well put out zero half of the time without a "
+            "single dead unit.", DEAD),
+    Mistake("last-batch-only", counting(share=lambda self, seen: DeadUnits().share(seen[-1:])), SHARE + "only the "
+            "last batch counted, but a unit may have fired before.", DEAD),
     Mistake("first-batch-only", counting(share=lambda self, seen: DeadUnits().share(seen[:1])), SHARE + "only the "
-            "first batch counted, and a unit may fire later.", DEAD),
+            "first batch counted, but a unit may fire later.", DEAD),
     Mistake("averages-batches", counting(share=lambda self, seen: of_batches(seen)), SHARE + "the shares of the "
-            "batches were averaged. A unit that fires in one batch alone is silent in the others, and not dead.", DEAD),
+            "batches were averaged. A unit that fires in a single batch is silent in the others, but not dead.", DEAD),
     Mistake("adds-up-outputs", AddsUp(), SHARE + "the outputs of a unit were added up, and positive and negative ones "
             "cancel.", DEAD),
     Mistake("train-mode", counting(before=no_eval), RAN, TRACES),
@@ -187,7 +184,7 @@ MISTAKES = [
     Mistake("share-alive", counting(share=lambda self, seen: torch.cat(seen).any(0).float().mean().item()), SHARE
             + "that is the share of the units that do fire.", DEAD),
     Mistake("counts-not-share", counting(share=lambda self, seen: float((~torch.cat(seen).any(0)).sum())), SHARE
-            + "that is how many they are, not their share.", DEAD),
+            + "that is the number of dead units, not their share.", DEAD),
     Mistake("negative-counts-as-dead", counting(fires=lambda self, out: self.rows(out) > 0), SHARE + "a negative "
             "output is an output. Only zero is silence.", DEAD),
     Mistake("small-counts-as-dead", counting(fires=lambda self, out: self.rows(out).abs() > 1e-3), SHARE + "an output "
@@ -196,12 +193,12 @@ MISTAKES = [
             + "a unit whose largest output is zero may have negative ones. Only one that always puts out zero is dead.",
             DEAD),
     Mistake("looks-after-later-writing", counting(fires=lambda self, out: self.rows(out), share=lambda self, seen:
-            zero_everywhere(seen)), SHARE + "the outputs were kept without a look at them, and an in-place operation "
-            "wrote into them later. Look at an output in the hook.", DEAD),
+            zero_everywhere(seen)), SHARE + "the outputs were only kept, and an in-place operation wrote into them "
+            "later. Look at each output inside the hook.", DEAD),
     Mistake("units-in-the-wrong-dimension", counting(rows=of_positions_and_units), SHARE + "each position counted as a "
             "unit of its own; the units are the last dimension.", DEAD),
     Mistake("units-in-the-wrong-dimension", counting(rows=of_dimension_one), SHARE + "dimension 1 was taken for the "
-            "units; they are the last one, also of sequences.", DEAD),
+            "units; they are the last dimension, even of sequences.", DEAD),
     *(Mistake("pairs-of-one-kind", counting(inputs=only_of(kind)), 'In the case "{case}" the call raised {error}: the '
               "whole pair went into the model. A pair may be a tuple, or a list, as a DataLoader makes it.", DEAD)
       for kind in (list, tuple)),

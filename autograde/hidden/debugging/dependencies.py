@@ -130,34 +130,34 @@ MISTAKES = [
             "which of them it came from.", WHO),
     Mistake("sums-outputs-first", gradient_of_the_sum_as_diagonal, ENTRY + "one gradient of the sum of all outputs "
             "cannot say which of them it came from.", WHO),
-    Mistake("pollutes-grad", BackwardIntoX(), "In the case \"{case}\" the {what} is {got}, and should be {want}: "
-            "`backward` leaves its result in the caller's tensor.", WHO),
-    Mistake("pollutes-grad", BackwardIntoXAsItWas(), "In the case \"{case}\" the {what} is {got}, and should be "
+    Mistake("pollutes-grad", BackwardIntoX(), 'In the case "{case}" `x.grad` is {got} after the call, and should be '
             "{want}: `backward` leaves its result in the caller's tensor.", WHO),
-    Mistake("clears-the-callers-grad", ClearsGrad(), "In the case \"{case}\" the {what} is {got}, and should be "
-            "{want}: this gradient was the caller's.", WHO),
-    Mistake("changes-requires-grad", Requiring(), "In the case \"{case}\" `{what}` is {got}, and should be {want}: "
-            "work on a detached copy of x.", WHO),
+    Mistake("pollutes-grad", BackwardIntoXAsItWas(), 'In the case "{case}" `x.grad` is {got} after the call, and '
+            "should be {want}: `backward` leaves its result in the caller's tensor.", WHO),
+    Mistake("clears-the-callers-grad", ClearsGrad(), 'In the case "{case}" `x.grad` is {got} after the call, and '
+            "should be {want}: that gradient was the caller's.", WHO),
+    Mistake("changes-requires-grad", Requiring(), 'In the case "{case}" `x.requires_grad` is {got} after the call, '
+            "and should be {want}: work on a detached copy of x.", WHO),
     Mistake("sums-each-row-first", depending(numbers=lambda self, row: row.sum().reshape(1)), ENTRY + "the numbers of "
             "a row were added up first, and their derivatives cancelled.", WHO),
-    Mistake("sums-over-inputs", depending(table=lambda self, j: (j.sum(3) != 0).any(1)), ENTRY + "derivatives by "
-            "several numbers of one row were added up, and cancelled.", WHO),
+    Mistake("sums-over-inputs", depending(table=lambda self, j: (j.sum(3) != 0).any(1)), ENTRY + "the derivatives "
+            "with respect to several numbers of one row were added up, and cancelled.", WHO),
     Mistake("misses-negative", depending(table=lambda self, j: (j > 0).any(3).any(1)), ENTRY + "a negative derivative "
             "is a dependency as well.", WHO),
     Mistake("misses-small-ones", depending(table=lambda self, j: (j.abs() > 1e-5).any(3).any(1)), ENTRY + "the "
-            "derivative is small, and not zero: that is a dependency as well.", WHO),
+            "derivative is small, but it is not zero, so that is a dependency as well.", WHO),
     Mistake("mixes-up-dimensions", depending(table=lambda self, j: (j != 0).reshape(len(j), len(j), -1).any(-1)), ENTRY
             + "the derivatives have the dimensions of fn(x), then those of x; `reshape(n, n, -1)` mixes them.", WHO),
     Mistake("all-for-any", depending(table=lambda self, j: (j != 0).all(3).all(1)), ENTRY + "a single derivative that "
             "is not zero is enough.", WHO),
     Mistake("fails-on-a-constant", depending(slopes=of_a_constant), "In the case \"{case}\" the call raised {error}: "
             "an output that does not depend on x has no graph, and that is an answer: False.", WHO),
-    Mistake("pokes-instead-of-differentiating", by_poking, ENTRY + "x was changed a little to see what moves; a "
-            "detached path moves too, and no gradient goes through it.", WHO),
+    Mistake("pokes-instead-of-differentiating", by_poking, ENTRY + "x was changed to see what moves. But a change "
+            "may cancel out, as in a softmax, and along a detached path something moves without any gradient.", WHO),
     Mistake("numbers-not-bools", depending(returned=lambda self, table: table.int()), "The result is {got_dtype} where "
             "{want_dtype} is wanted.", WHO),
     Mistake("made-on-cpu", depending(returned=lambda self, table: table.cpu()), "On the second device the table came "
-            "out on the {device}: what is made in here has to say that it belongs where x is.", WHO),
+            "out on the {device}: what the function makes has to be made on x's device.", WHO),
 ]  # fmt: skip
 
 

@@ -189,10 +189,10 @@ def final_outputs_first(reference: nn.Module, candidate: nn.Module, x: Tensor, a
 
 MISTAKES = [
     Mistake("last-difference", comparing(chosen=lambda self, names: names[-1] if names else None), NAMED + "that is "
-            "the last that differs; a difference goes through all that follows, so only the first says something.",
+            "the last one that differs; a difference spreads to everything that follows, so only the first says "
+            "something.",
             AGREE),
-    Mistake("nan-passes", comparing(apart=nan_is_no_difference), NAMED + "a comparison with NaN is always False, also "
-            "`> atol`.", AGREE),
+    Mistake("nan-passes", comparing(apart=nan_is_no_difference), NAMED + "`> atol` is always False for NaN.", AGREE),
     Mistake("nan-passes", comparing(apart=largest_difference), NAMED + "NaN against a number was taken for no "
             "difference.", AGREE),
     Mistake("definition-order", comparing(keys=in_order_of_definition), NAMED + "the modules were gone through in the "
@@ -205,28 +205,29 @@ MISTAKES = [
             "and that is agreement here: `equal_nan=True`.", AGREE),
     Mistake("infinity-minus-infinity", comparing(apart=not_within), NAMED + "infinity minus infinity is NaN, so "
             "equal infinities or paired NaN were taken for a difference.", AGREE),
-    Mistake("ignores-the-shape", comparing(apart=broadcasts), NAMED + "outputs of other shapes were compared by "
+    Mistake("ignores-the-shape", comparing(apart=broadcasts), NAMED + "outputs of different shapes were compared by "
             "broadcasting, or not at all.", AGREE),
     Mistake("ignores-atol", comparing(apart=exactly), NAMED + "differences up to `atol` are allowed.", AGREE),
     Mistake("allows-a-share-too", comparing(apart=relatively), NAMED + "the numbers are large and differ by more than "
             "`atol`, which `allclose` lets pass: it also allows a share of the number, unless `rtol=0`.", AGREE),
     Mistake("mean-difference", comparing(apart=mean_difference), NAMED + "the mean difference was compared with "
-            "`atol`, and one entry alone may be far off.", AGREE),
+            "`atol`, but a single entry may be far off.", AGREE),
     Mistake("later-writing-hides-it", comparing(copied=lambda self, t: t.detach()), NAMED + "the outputs were kept "
             "without a copy, and an in-place operation wrote into them later.", AGREE),
     Mistake("last-call-only", comparing(key=lambda self, name, outputs: (name, 0)), NAMED + "a module ran twice, and "
             "the second call took the place of the first.", AGREE),
     Mistake("first-tensor-only", comparing(found=lambda self, output: tensors(output)[:1]), NAMED + "the outputs are "
             "nested, and only the first tensor was compared.", AGREE),
-    Mistake("leaves-only", comparing(watched=leaves_only), NAMED + "the leaves agree, and a container does something "
-            "of its own with what they put out.", AGREE),
+    Mistake("leaves-only", comparing(watched=leaves_only), NAMED + "only leaves were compared, but a container may "
+            "do something of its own with what they put out.", AGREE),
     Mistake("names-the-root", comparing(watched=with_the_root, chosen=lambda self, names: names[-1] if names else None),
             NAMED + "the whole model, whose name is empty, always differs and says nothing.", AGREE),
     Mistake("names-the-root", comparing(watched=with_the_root), NAMED + "all submodules agree; the model as a whole, "
             "whose name is empty, is left out.", AGREE),
     Mistake("missing-counts-as-different", comparing(alone=lambda self: True), NAMED + "only the reference has this "
-            "submodule, and so it is skipped.", AGREE),
-    Mistake("judges-by-the-end", final_outputs_first, NAMED + "the ends agree, and on the way something differs.",
+            "submodule, so it has to be skipped.", AGREE),
+    Mistake("judges-by-the-end", final_outputs_first, NAMED + "the final outputs agree, but something differs on the "
+            "way.",
             AGREE),
     Mistake("train-mode", comparing(before=no_eval), NAMED + "the models ran in the modes that they came in, and so "
             "they computed different things.", TRACES),

@@ -122,26 +122,27 @@ MISTAKES = [
     Mistake("definition-order", finding(chosen=in_order_of_definition), NAMED + "the layers were gone through in the "
             "order in which they are defined, which is not the order in which they run.", FIRST),
     Mistake("misses-inf", finding(bad=lambda self, output: any(bool(t.isnan().any()) for t in tensors(output))), NAMED
-            + "`isnan` is False for infinity, from which the NaN came later, or never.", FIRST),
+            + "`isnan` is False for infinity, which may turn into NaN later, or never.", FIRST),
     Mistake("adds-up-first", finding(bad=lambda self, output: any(not t.sum().isfinite() for t in tensors(output))),
-            NAMED + "its numbers are finite, and only their sum is not. Ask each number.", FIRST),
+            NAMED + "its numbers are finite, and only their sum is not. Look at each number.", FIRST),
     Mistake("leaves-hooks", finding(run=runs), LEFT_HOOKS, FIRST),
     Mistake("leaves-hooks", finding(run=removes_if_all_is_well), LEFT_HOOKS, FIRST),
     Mistake("names-the-container", finding(watched=containers_first), NAMED + "that is the outermost module around it; "
             "ask the leaves, which have no children.", FIRST),
     Mistake("names-the-container", finding(chosen=all_outermost), NAMED + "that is the first part of the name, the "
             "outermost module around it.", FIRST),
-    Mistake("names-the-container", finding(watched=lambda self, model: list(model.named_modules())), NAMED + "that is "
-            "no leaf: a container may spoil what its leaves put out, but only leaves are asked here.", FIRST),
+    Mistake("names-the-container", finding(watched=lambda self, model: list(model.named_modules())), NAMED + "that "
+            "is not a leaf: a container may spoil what its leaves put out, but only leaves are asked here.", FIRST),
     Mistake("names-the-last", finding(chosen=lambda self, found, watched: found[-1] if found else None), NAMED
-            + "that is the last one; a NaN goes through all that follows, so only the first says something.", FIRST),
+            + "that is the last one; a NaN spreads to everything that follows, so only the first says something.",
+            FIRST),
     Mistake("takes-no-name-for-none", finding(chosen=lambda self, found, watched: next(iter(found), "") or None), "In "
             "the case \"{case}\" the result is {found}, and an empty name is wanted: a model that is a leaf itself has "
             "the name `\"\"`, which counts as False. Ask whether it `is None`.", FIRST),
     Mistake("misses-nested-outputs", finding(bad=lambda self, output: isinstance(output, Tensor) and bad(output)), NAMED
-            + "an output may be a dict or a list of tensors, and a bad one inside.", FIRST),
-    Mistake("misses-nested-outputs", finding(bad=lambda self, output: not bool(torch.isfinite(output).all())), "In the "
-            "case \"{case}\" what came of it is {found}, and {right} is wanted: an output may be a dict or a list of "
+            + "an output may be a dict or a list of tensors, with a bad one among them.", FIRST),
+    Mistake("misses-nested-outputs", finding(bad=lambda self, output: not bool(torch.isfinite(output).all())), "In "
+            'the case "{case}" the outcome is {found}, and {right} is wanted: an output may be a dict or a list of '
             "tensors.", FIRST),
     Mistake("misses-minus-infinity", finding(bad=lambda self, output: any(bool((t.isnan() | t.isposinf()).any()) for t
             in tensors(output))), NAMED + "minus infinity is not finite either.", FIRST),
@@ -149,12 +150,12 @@ MISTAKES = [
             "module that gets a bad value, not the one that puts it out.", FIRST),
     Mistake("swallows-the-exception", finding(run=swallows), "In the case \"{case}\" the outcome is {found}, and "
             "should be {right}: the model raises, and its exception belongs to the caller.", FIRST),
-    Mistake("changes-the-mode", finding(run=in_eval_mode), "In the case \"{case}\" the {what} are {got}, and should be "
-            "{want}: in another mode the model computes something else than what went wrong.", FIRST),
+    Mistake("changes-the-mode", finding(run=in_eval_mode), 'In the case "{case}" the {what} are {got}, and should be '
+            "{want}: in another mode the model may not compute what went wrong.", FIRST),
     Mistake("runs-more-than-once", finding(run=runs_once_more), "In the case \"{case}\" {what} {got}, and {want} is "
             "wanted: in training mode each run moves batch statistics and draws other numbers.", FIRST),
     Mistake("empty-name-for-none", finding(chosen=lambda self, found, watched: found[0] if found else ""), "In the "
-            "case \"{case}\" the result is {found}, and {right} is wanted, if nothing is wrong.", FIRST),
+            'case "{case}" the result is {found}, and {right} is wanted where nothing is wrong.', FIRST),
 ]  # fmt: skip
 
 

@@ -64,36 +64,38 @@ def divides_afterwards(model: nn.Module) -> dict[str, Any]:
 
 ENTRY = 'In the case "{case}" the {what} came out as {got} where {want} is wanted: '
 MISTAKES = [
-    Mistake("none-reported-as-zero", reporting(without=lambda self, p: 0.0), ENTRY + "a parameter without gradient is "
-            "cut off from the loss, which is another finding than a gradient of zero.", GRADIENTS),
+    Mistake("none-reported-as-zero", reporting(without=lambda self, p: 0.0), ENTRY + "a parameter without gradient "
+            "is cut off from the loss, which is not the same as a gradient of zero.", GRADIENTS),
     Mistake("includes-frozen", reporting(counts=lambda self, p: True), "In the case \"{case}\" there is an entry for "
             "{extra}, which is frozen: only trainable parameters are asked for.", GRADIENTS),
     Mistake("includes-frozen", reporting(counts=lambda self, p: p.requires_grad or p.grad is not None), "In the case "
-            "\"{case}\" there is an entry for {extra}: it is frozen, and its gradient is from earlier times.",
+            '"{case}" there is an entry for {extra}: it is frozen, and its gradient is left over from earlier.',
             GRADIENTS),
     Mistake("mean-not-norm", reporting(norm=lambda self, g: g.abs().mean().item()), ENTRY + "that is the mean of the "
             "entries' sizes, not the root of the sum of their squares.", GRADIENTS),
     Mistake("mean-not-norm", reporting(norm=lambda self, g: g.mean().item()), ENTRY + "that is the mean of the "
             "entries, in which large ones of both signs cancel.", GRADIENTS),
-    Mistake("mean-not-norm", reporting(norm=lambda self, g: g.square().mean().sqrt().item()), ENTRY + "under the root "
-            "is the sum of the squares, not their mean.", GRADIENTS),
+    Mistake("mean-not-norm", reporting(norm=lambda self, g: g.square().mean().sqrt().item()), ENTRY + "the sum of "
+            "the squares belongs under the root, not their mean.", GRADIENTS),
     Mistake("skips-missing-gradients", reporting(counts=lambda self, p: p.requires_grad and p.grad is not None), "In "
-            "the case \"{case}\" there is no entry for {missing}: a parameter without gradient is what one looks for.",
+            'the case "{case}" there is no entry for {missing}: a parameter without gradient is just what the report '
+            "has to show.",
             GRADIENTS),
     Mistake("zero-reported-as-none", reporting(size=lambda self, p: p.grad.norm().item() or None), ENTRY + "a gradient "
             "of zero is there, and says that the loss does not change with this parameter.", GRADIENTS),
     Mistake("squared-norm", reporting(norm=lambda self, g: g.square().sum().item()), ENTRY + "the root is missing.",
             GRADIENTS),
     Mistake("sum-of-sizes", reporting(norm=lambda self, g: g.abs().sum().item()), ENTRY + "that is the sum of the "
-            "sizes, where the root of the sum of squares is asked for.", GRADIENTS),
+            "sizes, but the root of the sum of their squares is wanted.", GRADIENTS),
     Mistake("largest-entry", reporting(norm=lambda self, g: g.abs().max().item()), ENTRY + "that is the largest entry "
             "alone.", GRADIENTS),
     Mistake("norm-of-the-weight", reporting(size=lambda self, p: p.norm().item()), ENTRY + "that is the norm of the "
             "parameter, not of its gradient.", GRADIENTS),
     Mistake("returns-tensors", reporting(norm=lambda self, g: g.norm()), ENTRY + "`item()` makes a number of it.",
             GRADIENTS),
-    Mistake("sorted-by-name", reporting(listed=lambda self, model: sorted(model.named_parameters())), "The order of "
-            "the names is {got}, and should be {want}: the layers are to be read from first to last.", GRADIENTS),
+    Mistake("sorted-by-name", reporting(listed=lambda self, model: sorted(model.named_parameters())), "In the case "
+            '"{case}" the names are not in the order of named_parameters(): the layers should read from first to '
+            "last.", GRADIENTS),
     Mistake("counts-tied-twice", reporting(listed=lambda self, model: list(model.named_parameters(
             remove_duplicate=False))), "In the case \"{case}\" there is an entry for {extra} as well: this is the same "
             "parameter under a second name.", GRADIENTS),

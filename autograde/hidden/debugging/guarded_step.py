@@ -158,11 +158,12 @@ def always_stepped(_self: Guarded, outcome: dict[str, Any], _model: nn.Module) -
 
 
 STEPPED = (
-    'In the case "{case}" loss and gradient norm were {loss_now} and {norm}, and the optimizer took {steps} steps: '
+    'In the case "{case}" the loss was {loss_now} and the gradient norm {norm}, and the optimizer took a step all '
+    "the same: "
 )
 NO_NORM = (
-    'In the case "{case}" the norm came out as {norm} where {true_norm} is wanted: `backward` runs also then, for the '
-    "norm tells where to look."
+    'In the case "{case}" the norm came out as {norm} where {true_norm} is wanted: `backward` has to run even if the '
+    "loss is not finite, since the norm tells where to look."
 )
 MISTAKES = [
     Mistake("clips-nan-and-steps", stepping(act=steps_anyway), STEPPED + "clipping makes every gradient NaN if one is, "
@@ -172,20 +173,20 @@ MISTAKES = [
     Mistake("checks-loss-only", stepping(fine=lambda self, loss, norm: math.isfinite(loss)), STEPPED + "a finite loss "
             "can have a gradient that is not finite.", GUARD),
     Mistake("checks-norm-only", stepping(fine=lambda self, loss, norm: math.isfinite(norm)), STEPPED + "the gradient "
-            "is finite and the loss is not, and both are to be.", GUARD),
+            "is finite but the loss is not, and both have to be.", GUARD),
     Mistake("checks-for-nan-only", stepping(fine=lambda self, loss, norm: not (math.isnan(loss) or math.isnan(norm))),
-            STEPPED + "infinity is no NaN, and not finite either.", GUARD),
-    Mistake("keeps-bad-gradients", stepping(act=gradients_left), "In the case \"{case}\" the step was skipped and its "
-            "gradients were {gradients}: whoever does not clear them adds the next ones to them.", GUARD),
+            STEPPED + "infinity is not NaN, but it is not finite either.", GUARD),
+    Mistake("keeps-bad-gradients", stepping(act=gradients_left), 'In the case "{case}" the step was skipped, but its '
+            "gradients were {gradients}: if they are not cleared, later ones may be added to them.", GUARD),
     Mistake("steps-on-cleared-gradients", stepping(act=steps_on_zeros), STEPPED + "with gradients of zero, momentum "
-            "and averages still move the parameters, and the counter counts.", GUARD),
+            "and averages still move the parameters, and the optimizer counts the step.", GUARD),
     Mistake("undoes-the-step", undoes_the_step, STEPPED + "putting the parameters back afterwards does not put back "
-            "what the optimizer remembers of it.", GUARD),
+            "what the optimizer remembers of the step.", GUARD),
     Mistake("missing-zero-grad", stepping(clear=nothing), "In the case \"{case}\" `{what}` came "
             "out as {got} where {want} is wanted: gradients of an earlier batch were still there.", GUARD),
-    Mistake("clears-the-models-gradients", stepping(clear=lambda self, optimizer, model: model.zero_grad()), 'In the '
-            'case "{case}" {what} is {got} where {want} is wanted: `model.zero_grad()` does not reach its old '
-            "gradient, and `optimizer.zero_grad()` does.", GUARD),
+    Mistake("clears-the-models-gradients", stepping(clear=lambda self, optimizer, model: model.zero_grad()), "In the "
+            'case "{case}" {what} is {got} by the step, and should be {want}: `model.zero_grad()` does not reach its '
+            "old gradient, but `optimizer.zero_grad()` does.", GUARD),
     Mistake("norm-after-clipping", stepping(clip=norm_afterwards), "In the case \"{case}\" the norm came out as {norm} "
             "where {true_norm} is wanted: that is what was left after clipping to {limit}.", GUARD),
     Mistake("not-clipped", stepping(clip=not_clipped), "In the case \"{case}\" the {what} differ, {got} where {want} "
@@ -196,16 +197,16 @@ MISTAKES = [
             "{want} is wanted: each parameter was clipped by itself, which turns the gradient as a whole.", GUARD),
     Mistake("stretches-small-gradients", stepping(clip=always_to_max_norm), "In the case \"{case}\" the {what} differ, "
             "{got} where {want} is wanted: a gradient below the limit of {limit} stays as it is.", GUARD),
-    Mistake("norm-of-what-the-optimizer-holds", of_what_the_optimizer_holds, "In the case \"{case}\" the norm came "
-            "out as {norm} where {true_norm} is wanted: the norm is that over `model.parameters()`, and the optimizer "
-            "may hold a part of them.", GUARD),
+    Mistake("norm-of-what-the-optimizer-holds", of_what_the_optimizer_holds, 'In the case "{case}" the norm came out '
+            "as {norm} where {true_norm} is wanted: the norm is taken over all `model.parameters()`, and the "
+            "optimizer may hold only some of them.", GUARD),
     Mistake("no-backward-for-a-bad-loss", returning_before_backward(0.0), NO_NORM, GUARD),
     Mistake("no-backward-for-a-bad-loss", returning_before_backward(math.nan), NO_NORM, GUARD),
     Mistake("no-backward-for-a-bad-loss", returning_before_backward(math.inf), NO_NORM, GUARD),
-    Mistake("always-says-stepped", stepping(returned=always_stepped), "In the case \"{case}\" `stepped` is {stepped}, "
-            "and the optimizer took {steps} steps.", GUARD),
-    Mistake("sets-training-mode", stepping(mode=lambda self, model: model.train()), "In the case \"{case}\" the {what} "
-            "is {got}, and should be {want}: the mode is the caller's here.", GUARD),
+    Mistake("always-says-stepped", stepping(returned=always_stepped), 'In the case "{case}" `stepped` is {stepped}, '
+            "but the number of steps that the optimizer took is {steps}.", GUARD),
+    Mistake("sets-training-mode", stepping(mode=lambda self, model: model.train()), 'In the case "{case}" the {what} '
+            "is {got}, and should be {want}: leave the mode to the caller here.", GUARD),
 ]  # fmt: skip
 
 

@@ -111,33 +111,35 @@ def always_quoted(_self: Any, key: Any, depth: int) -> str:
 MISSING = 'In the case "{case}" the path {missing} is missing: '
 EXTRA = 'In the case "{case}" there is the path {extra}, which is not wanted: '
 MISTAKES = [
-    Mistake("flags-leaves", walking(counts=lambda self, t: t.requires_grad), EXTRA + "a leaf requires a gradient and "
-            "has no graph behind it; `grad_fn` tells the two apart.", MEMORY),
+    Mistake("flags-leaves", walking(counts=lambda self, t: t.requires_grad), EXTRA + "a leaf may require a gradient, "
+            "but it has no graph behind it; `grad_fn` tells the two apart.", MEMORY),
     Mistake("only-top-level", TopLevel(), MISSING + "containers hold containers, and the tensor lies deeper.", MEMORY),
     Mistake("only-two-levels", TwoLevels(), MISSING + "two levels were looked at, and the tensor lies deeper; a "
-            "function that calls itself goes as deep as there is something.", MEMORY),
+            "function that calls itself goes as deep as the containers do.", MEMORY),
     Mistake("asks-grad-not-grad-fn", walking(counts=lambda self, t: t.is_leaf and t.grad is not None), MISSING
-            + "`.grad` holds a gradient, of a leaf; the graph hangs on `grad_fn`.", MEMORY),
+            + "`.grad` holds the gradient of a leaf; the graph hangs on `grad_fn`.", MEMORY),
     Mistake("flags-every-tensor", walking(counts=lambda self, t: True), EXTRA + "a tensor without `grad_fn` keeps only "
             "its own numbers.", MEMORY),
     Mistake("dicts-of-the-very-type", OfTheVeryType(), MISSING + "an `OrderedDict` and a `defaultdict` are dicts too, "
             "which `isinstance` knows and `type(...) is dict` does not.", MEMORY),
-    Mistake("skips-tuples", walking(lists=lambda self: list), MISSING + "it lies in a tuple.", MEMORY),
-    Mistake("skips-lists", walking(lists=lambda self: tuple), MISSING + "it lies in a list.", MEMORY),
-    Mistake("not-sorted", walking(returned=lambda self, paths: paths), "In the case \"{case}\" the {what} is {got}, "
-            "and should be {want}.", MEMORY),
+    Mistake("skips-tuples", walking(lists=lambda self: list), MISSING + "the tensor lies in a tuple, so look into "
+            "tuples as well.", MEMORY),
+    Mistake("skips-lists", walking(lists=lambda self: tuple), MISSING + "the tensor lies in a list, so look into "
+            "lists as well.", MEMORY),
+    Mistake("not-sorted", walking(returned=lambda self, paths: paths), 'In the case "{case}" the paths are not '
+            "sorted, and should be.", MEMORY),
     Mistake("keys-without-quotes", walking(key=without_quotes), EXTRA + "below the top a key is written by `repr`, "
             "with quotes around a string.", MEMORY),
     Mistake("keys-without-quotes", walking(key=without_quotes, lists=lambda self: list), EXTRA + "below the top a key "
             "is written by `repr`, with quotes around a string. And tensors may also lie in tuples.", MEMORY),
     Mistake("quotes-around-every-key", walking(key=always_quoted), EXTRA + "`repr` puts quotes around a string, and "
             "none around a number.", MEMORY),
-    Mistake("brackets-at-the-top", walking(key=lambda self, key, depth: f"[{key!r}]"), EXTRA + "a key at the top "
-            "stands bare.", MEMORY),
-    Mistake("bare-index-at-the-top", BareAtTheTop(), EXTRA + "an index always stands in brackets, also at the top; "
-            "only the keys of a dict stand bare there.", MEMORY),
-    Mistake("keys-not-as-text", walking(walk=keeps_bare_keys), "In the case \"{case}\" `paths` is {got} where {want} "
-            "is wanted: a path is text, also where a key at the top is a number.", MEMORY),
+    Mistake("brackets-at-the-top", walking(key=lambda self, key, depth: f"[{key!r}]"), EXTRA + "a key at the top is "
+            "written without brackets.", MEMORY),
+    Mistake("bare-index-at-the-top", BareAtTheTop(), EXTRA + "an index always stands in brackets, even at the top; "
+            "only the keys of a dict are written without them there.", MEMORY),
+    Mistake("keys-not-as-text", walking(walk=keeps_bare_keys), 'In the case "{case}" `paths` is {got} where {want} '
+            "is wanted: a path is a string, even where a key at the top is a number.", MEMORY),
     Mistake("keys-with-dots", walking(key=lambda self, key, depth: f".{key}" if depth else str(key)), EXTRA + "a key "
             "below the top stands in brackets.", MEMORY),
     Mistake("each-tensor-once", EachOnce(), MISSING + "the same tensor lies under two paths, and both hold it.",

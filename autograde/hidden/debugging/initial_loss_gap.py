@@ -112,20 +112,20 @@ MISTAKES = [
     Mistake("leaves-train-mode", measuring(after=restores_training), LOST_MODE, TRACES),
     Mistake("restores-one-mode", measuring(before=remembers_one, after=restores_one), ONE_MODE, TRACES),
     Mistake("leaves-eval-mode-when-it-raises", measuring(failed=restores_nothing), NOT_FINALLY, TRACES),
-    Mistake("adds-the-guess", measuring(gap=lambda self, loss, c: loss - math.log(1 / c)), GAP + "the logarithm of "
-            "1 / C is negative, and taking it off adds what a guess costs.", START),
-    Mistake("no-difference", measuring(gap=lambda self, loss, c: loss), GAP + "that is the loss itself; what a guess "
-            "costs is to be taken off.", START),
-    Mistake("reversed", measuring(gap=lambda self, loss, c: math.log(c) - loss), GAP + "the sign is the other way "
-            "round: the loss minus what a guess costs.", START),
+    Mistake("adds-the-guess", measuring(gap=lambda self, loss, c: loss - math.log(1 / c)), GAP + "the logarithm of 1 "
+            "/ C is negative, so subtracting it adds what a guess costs.", START),
+    Mistake("no-difference", measuring(gap=lambda self, loss, c: loss), GAP + "that is the loss itself; subtract "
+            "what a guess costs.", START),
+    Mistake("reversed", measuring(gap=lambda self, loss, c: math.log(c) - loss), GAP + "the sign is the wrong way "
+            "round: take the loss minus what a guess costs.", START),
     Mistake("without-its-sign", measuring(gap=lambda self, loss, c: abs(loss - math.log(c))), GAP + "a model may be "
             "better than a guess, and the sign says so.", START),
     Mistake("ratio-not-difference", measuring(gap=lambda self, loss, c: loss / math.log(c)), GAP + "a difference is "
             "wanted, which is 0 for a guess.", START),
     Mistake("sum-not-mean", measuring(loss=lambda self, z, y: F.cross_entropy(z, y, reduction="sum")), GAP + "the "
             "losses of the samples were added up; a guess costs ln({number}) for each.", START),
-    Mistake("cuts-surplus-outputs", without_surplus, GAP + "the loss is that of all {outputs} outputs: what the model "
-            "gives to those that stand for no class is missing from the others.", START),
+    Mistake("cuts-surplus-outputs", without_surplus, GAP + "the loss is taken over all {outputs} outputs: whatever "
+            "the model gives to those that stand for no class is lost to the others.", START),
     Mistake("counts-the-outputs", against_the_outputs, GAP + "a guess among {number} classes costs ln({number}); the "
             "model has {outputs} outputs, and some of them stand for no class.", START),
     Mistake("returns-a-tensor", as_a_tensor, GAP + "`item()` makes a number of it.", START),

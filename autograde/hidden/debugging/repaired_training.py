@@ -175,60 +175,62 @@ def of_probabilities(_self: Training, out: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(out.softmax(1), y)
 
 
-ENTRY = "The accuracy of the net is {accuracy}: "
+ENTRY = "The accuracy of the net is too low: {low}. "
 MISTAKES = [
     Mistake("missing-zero-grad", training(clear=lambda self, optimizer: None), "The gradients at each step were "
-            "{gradients}: nobody clears them between one step and the next backward. At a low learning rate it still "
-            "learns, and so no curve shows it.", REPAIR),
+            "{gradients}: nobody clears them between one step and the next backward. At a low learning rate the net "
+            "still learns, so no curve shows it.", REPAIR),
     Mistake("layers-not-registered", training(net=lambda self, i, c: InAList(i, c)), "The call raised {call}: layers "
             "in a Python list are not registered, so there is nothing that the optimizer could hold.", REPAIR),
-    Mistake("layers-not-registered", training(net=lambda self, i, c: HalfInAList(i, c)), "Outside the optimizer there "
-            "are {outside} of the parameters: layers in a Python list are not registered, and stay as they were drawn.",
+    Mistake("layers-not-registered", training(net=lambda self, i, c: HalfInAList(i, c)), "The optimizer does not "
+            "hold {outside} of the parameters: layers in a Python list are not registered, and stay as they were "
+            "drawn.",
             REPAIR),
     Mistake("missing-super-init", training(net=lambda self, i, c: NotInitialised(i, c)), "The call raised {call}: "
-            "`super().__init__()` has to come first, since it makes what layers are registered in.", REPAIR),
+            "`super().__init__()` has to come first, since layers cannot be registered before it.", REPAIR),
     Mistake("missing-super-init", training(net=lambda self, i, c: NotInitialisedWithAList(i, c)), "The call raised "
-            "{call}: `super().__init__()` has to come first, since it makes what layers are registered in.", REPAIR),
-    Mistake("mse-on-class-indices", Indices(), ENTRY + "either the loss is a squared error of class indices, which "
+            "{call}: `super().__init__()` has to come first, since layers cannot be registered before it.", REPAIR),
+    Mistake("mse-on-class-indices", Indices(), ENTRY + "Either the loss is a squared error of class indices, which "
             "settles on 1 where 0 and 2 are both possible; or the net hardly learned.", REPAIR),
-    Mistake("still-linear", training(activation=lambda self: nn.Identity()), ENTRY + "either no activation stands "
-            "between the linear layers, and no straight line parts rings; or the net learned too little, as with plain "
-            "SGD, with few units, or with an activation after its last layer.", REPAIR),
-    Mistake("judges-in-train-mode", training(before_judging=lambda self, model: None), "While it was judged, this was "
-            "active: {active}. Put the net into evaluation mode first.", REPAIR),
+    Mistake("still-linear", training(activation=lambda self: nn.Identity()), ENTRY + "Either there is no activation "
+            "between the linear layers, and no straight line parts rings; or the net learned too little, as with "
+            "plain SGD, with few units, or with an activation after its last layer.", REPAIR),
+    Mistake("judges-in-train-mode", training(before_judging=lambda self, model: None), "While the net was judged, "
+            "this was active: {active}. Put the net into evaluation mode first.", REPAIR),
     Mistake("graph-while-judging", training(graph=lambda self: True), "While the net was judged, graphs were {graphs}: "
             "nothing is differentiated there, so they only cost memory.", REPAIR),
     Mistake("stores-graph", training(noted=lambda self, loss: loss), "The losses came out as {losses}: each holds the "
             "graph of its epoch. `item()` gives the number alone.", REPAIR),
-    Mistake("returns-tensors", training(noted=lambda self, loss: loss.detach()), "The losses came out as {losses}, and "
-            "Python floats are wanted: `item()`.", REPAIR),
+    Mistake("returns-tensors", training(noted=lambda self, loss: loss.detach()), "The losses came out as {losses}, "
+            "and Python floats are wanted, which `item()` gives.", REPAIR),
     Mistake("last-loss-only", training(listed=lambda self, history: history[-1]), "The losses came out as {losses}, "
-            "and a list is wanted, with one number an epoch.", REPAIR),
-    Mistake("one-epoch-more", training(rounds=lambda self, epochs: epochs + 1), "The losses came out as {losses}: one "
-            "number an epoch is wanted.", REPAIR),
-    Mistake("accuracy-in-percent", training(share=percent), "The accuracy is {kind_of_accuracy}: the share of what is "
-            "right lies between 0 and 1; percent are for people.", REPAIR),
-    Mistake("not-seeded", training(seed=lambda self, seed: None), "With the same seed again there came {again}: the "
+            "and a list with one number for each epoch is wanted.", REPAIR),
+    Mistake("one-epoch-more", training(rounds=lambda self, epochs: epochs + 1), "The losses came out as {losses}: "
+            "one number for each epoch is wanted.", REPAIR),
+    Mistake("accuracy-in-percent", training(share=percent), 'In the case "{case}" the accuracy does not lie between '
+            "0 and 1: the share of right answers is wanted. Percentages are for people.", REPAIR),
+    Mistake("not-seeded", training(seed=lambda self, seed: None), "A second run with the same seed gave {again}: the "
             "net is drawn, and so is the dropout. Seed before both.", REPAIR),
-    Mistake("seed-ignored", training(seed=lambda self, seed: torch.manual_seed(0)), "With another seed there came "
-            "{got} where {want} are wanted: the argument `seed` has no effect.", REPAIR),
-    Mistake("lr-ignored", RateOfItsOwn(), "With another `lr` there came {got} where {want} are wanted: the argument "
-            "`lr` has no effect.", REPAIR),
-    Mistake("softmax-before-cross-entropy", training(loss=of_probabilities), "The loss was {loss}: either a softmax "
-            "stands before `F.cross_entropy`, which has one of its own, or the numbers in `loss` are not those of the "
-            "training.", REPAIR),
-    *(Mistake("judges-on-other-data", program, 'In the case "{case}" the accuracy is {accuracy}: that is not the share '
-              "on the test data. Either others were judged, or a part of them, or the net has learned from the test.",
+    Mistake("seed-ignored", training(seed=lambda self, seed: torch.manual_seed(0)), "Another seed gave {got}, and "
+            "should give {want}: the argument `seed` has no effect.", REPAIR),
+    Mistake("lr-ignored", RateOfItsOwn(), "Another `lr` gave {got}, and should give {want}: the argument `lr` has no "
+            "effect.", REPAIR),
+    Mistake("softmax-before-cross-entropy", training(loss=of_probabilities), "The loss was {loss}. Either a softmax "
+            "stands before `F.cross_entropy`, which has one of its own, or the numbers in `loss` are not those of "
+            "the training.", REPAIR),
+    *(Mistake("judges-on-other-data", program, 'In the case "{case}" the accuracy is not the share that the net gets '
+              "right on the test data: {told}. Either the net was judged on other data, or on a part of the test, or "
+              "it has learned from the test.",
               REPAIR) for program in (OnTrainingData(), OnSomeOfTheTest())),
-    Mistake("counts-distinct-labels", training(classes=lambda self, y: len(y.unique())), "In the case \"{case}\" the "
-            "call raised {call}: there were as many outputs as different labels. The largest label counts, for a class "
-            "may be missing.", REPAIR),
-    Mistake("one-output-too-few", training(classes=lambda self, y: int(y.max())), "In the case \"{case}\" the call "
-            "raised {call}: labels count from 0, so there is one class more than the largest label says.", REPAIR),
+    Mistake("counts-distinct-labels", training(classes=lambda self, y: len(y.unique())), 'In the case "{case}" the '
+            "call raised {call}: there were as many outputs as there are different labels. Go by the largest label, "
+            "since a class may be missing.", REPAIR),
+    Mistake("one-output-too-few", training(classes=lambda self, y: int(y.max())), 'In the case "{case}" the call '
+            "raised {call}: labels count from 0, so there is one more class than the largest label says.", REPAIR),
     Mistake("three-classes-taken-for-granted", training(classes=lambda self, y: 3), "In the case \"{case}\" the call "
             "raised {call}: the largest label in `train` tells how many classes there are.", REPAIR),
     Mistake("two-features-taken-for-granted", training(inputs=lambda self, x: 2), 'In the case "{case}" the call '
-            "raised {error}: how many features there are is told by `x.shape[1]`.", REPAIR),
+            "raised {error}: `x.shape[1]` tells how many features there are.", REPAIR),
     Mistake("net-not-moved", training(moved=lambda self, model, x: model), "On the second "
             "device the call raised {error}: the net has to be where the data are.", REPAIR),
 ]  # fmt: skip

@@ -16,18 +16,18 @@ LEFT_HOOKS = (
     'In the case "{case}" hooks were left behind ({left}): each would run in every later call. '
     "Remove them in a `finally`, which also runs if the model raises."
 )
-MODE = "After the call the modes were {modes}: "
-LOST_MODE = MODE + "whoever called goes on with the model, and wants it as it was."
+MODE = "After the call some modules were no longer in their old mode ({modes}): "
+LOST_MODE = MODE + "the caller goes on with the model, and wants it as it was."
 ONE_MODE = MODE + (
-    "`model.train` gives every submodule one and the same mode, also one that was frozen in evaluation mode."
+    "`model.train` gives every submodule one and the same mode, even one that was frozen in evaluation mode."
 )
 NOT_FINALLY = (
-    'In the case "{case}" the modes were {modes} after a run that raised: what has to be put back in any case belongs '
-    "into a `finally`."
+    'In the case "{case}" a run raised, and afterwards some modules were no longer in their old mode ({modes}): what '
+    "has to be put back in any case belongs in a `finally`."
 )
 RAN = (
-    "The model ran in {ran}, and evaluation mode is wanted: dropout draws there, and batch norm goes by this one batch "
-    "and changes its statistics."
+    "The model ran in {ran}, and evaluation mode is wanted: in training mode dropout draws, and batch norm goes by "
+    "this one batch and changes its statistics."
 )
 
 

@@ -117,7 +117,7 @@ def own_and_zero(grad: Tensor | None) -> bool:
     return grad is None or not bool(grad.any())
 
 
-MISSED = 'In the case "{case}" there was no word of {missed_not_in_optimizer} under `not_in_optimizer`: '
+MISSED = 'In the case "{case}" `not_in_optimizer` lacks {missed_not_in_optimizer}: '
 SEVERAL = (
     'In the case "{case}" the names under `{what}` are {got}, and {want} is wanted: each name stands under the first '
     "key that applies, and nowhere else"
@@ -130,7 +130,7 @@ MISTAKES = [
     Mistake("compares-counts", searching(holds=if_as_many_entries), MISSED + "the optimizer holds as many entries as "
             "the model has, but not of the same parameters.", UNTRAINED),
     Mistake("misses-replaced-head", searching(holds=of_the_same_shape), MISSED + "the optimizer holds a parameter of "
-            "this shape, which is another one.", UNTRAINED),
+            "the same shape, but it is not the same parameter.", UNTRAINED),
     Mistake("several-keys-for-one-name", searching(reasons=every_reason), SEVERAL + ".", UNTRAINED),
     Mistake("several-keys-for-one-name", searching(reasons=also_if_frozen), SEVERAL + ".", UNTRAINED),
     Mistake("several-keys-for-one-name", override(FirstGroupOnly, reasons=every_reason)(), SEVERAL + ". And an "
@@ -145,13 +145,13 @@ MISTAKES = [
     Mistake("last-group-only", LastGroupOnly(), "In the case \"{case}\" `not_in_optimizer` also names "
             "{added_not_in_optimizer}: what the earlier groups hold was lost on the way to the last one.", UNTRAINED),
     Mistake("in-order-of-definition", searching(listed=lambda self, model: list(model.named_parameters())), "In the "
-            "case \"{case}\" the {what} is {got}, and should be {want}.", UNTRAINED),
+            'case "{case}" the names are not sorted, and should be.', UNTRAINED),
     Mistake("lists-tied-twice", searching(listed=lambda self, model: sorted(model.named_parameters(
-            remove_duplicate=False))), "In the case \"{case}\" the names under `{what}` are {got}, and {want} is "
-            "wanted: a tied parameter is one, and has its first name.", UNTRAINED),
+            remove_duplicate=False))), 'In the case "{case}" the names under `{what}` are {got}, and {want} is '
+            "wanted: a tied parameter is a single one, listed under its first name.", UNTRAINED),
     Mistake("leaves-out-empty-keys", searching(returned=lambda self, report: {k: v for k, v in report.items() if v}),
-            "In the case \"{case}\" under `{what}` there is {got}, and {want} is wanted: all three keys are there, "
-            "even if nothing stands under them.", UNTRAINED),
+            'In the case "{case}" the key `{what}` is missing: all three keys belong in the dict, even with an empty '
+            "list under them.", UNTRAINED),
 ]  # fmt: skip
 
 

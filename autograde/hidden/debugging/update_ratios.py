@@ -113,40 +113,42 @@ MISTAKES = [
     Mistake("uses-lr-times-gradient", lr_times_gradient_and_no_step, RATIO + "the learning rate times the gradient is "
             "the step of plain SGD alone, and here no step was even taken.", UPDATES),
     *(Mistake("snapshot-shares-memory", measuring(copied=copied), RATIO + "what was kept shares the parameter's "
-              "memory, as `detach`, `.data` and `state_dict` do, and moved along with it; `clone` makes one that "
+              "memory, as `detach`, `.data` and `state_dict` do, and moved along with it; `clone` makes a copy that "
               "stays.", UPDATES)
       for copied in (lambda self, p: p.detach(), lambda self, p: p.data)),
     Mistake("missing-zero-grad", measuring(clear=nothing), RATIO + "gradients of an earlier batch "
             "were still there, and `backward` added to them.", UPDATES),
-    Mistake("clears-the-models-gradients", measuring(clear=lambda self, optimizer, model: model.zero_grad()), 'In the '
-            'case "{case}" {what} is {got} where {want} is wanted: `model.zero_grad()` does not reach its old '
-            "gradient, and `optimizer.zero_grad()` does.", UPDATES),
-    Mistake("small-counts-as-zero", measuring(divided=zero_if_small), RATIO + "the norm before was small, and not 0.",
+    Mistake("clears-the-models-gradients", measuring(clear=lambda self, optimizer, model: model.zero_grad()), "In "
+            'the case "{case}" {what} is {got} by the step, and should be {want}: `model.zero_grad()` does not reach '
+            "its old gradient, but `optimizer.zero_grad()` does.", UPDATES),
+    Mistake("small-counts-as-zero", measuring(divided=zero_if_small), RATIO + "the norm before the step was small, "
+            "but not 0.",
             UPDATES),
-    Mistake("nan-for-zero-parameter", measuring(divided=nan_for_zero), RATIO + "the norm before was 0, and 0.0 is "
-            "asked for then.", UPDATES),
+    Mistake("nan-for-zero-parameter", measuring(divided=nan_for_zero), RATIO + "the norm before the step was 0, and "
+            "then the ratio has to be 0.0.", UPDATES),
     Mistake("adds-to-the-norm", measuring(divided=plus_a_little), RATIO + "the parameter was zero, and a small "
-            "number took the place of its norm. 0.0 is asked for then.", UPDATES),
-    Mistake("divides-by-the-norm-afterwards", measuring(divided=by_the_norm_afterwards), RATIO + "the measure is the "
-            "norm before the step.", UPDATES),
+            "number took the place of its norm. The ratio has to be 0.0 then.", UPDATES),
+    Mistake("divides-by-the-norm-afterwards", measuring(divided=by_the_norm_afterwards), RATIO + "divide by the norm "
+            "before the step.", UPDATES),
     Mistake("missing-zero-grad", measuring(clear=nothing, divided=by_the_norm_afterwards), RATIO
-            + "gradients of an earlier batch were still there. And the measure is the norm before the step.", UPDATES),
+            + "gradients of an earlier batch were still there. And the norm to divide by is that before the step.",
+            UPDATES),
     Mistake("difference-of-norms", measuring(change=lambda self, p, before, optimizer: abs(p.norm() - before.norm()
-            ).item()), RATIO + "two norms were subtracted; a parameter that turns without growing has moved too.",
+            ).item()), RATIO + "two norms were subtracted, but a parameter that turns without growing has moved too.",
             UPDATES),
     Mistake("not-divided", measuring(divided=lambda self, change, before, after: change), RATIO + "that is the norm "
-            "of the change, which is to be divided by the norm before.", UPDATES),
+            "of the change, which still has to be divided by the norm before the step.", UPDATES),
     Mistake("divides-by-the-norm-afterwards", measuring(mode=lambda self, model: None, divided=by_the_norm_afterwards),
-            RATIO + "the measure is the norm before the step. And the model was not put into training mode.", UPDATES),
-    Mistake("means-not-norms", measuring(ratio=by_mean_sizes), RATIO + "it is made of mean sizes, where norms are "
-            "asked for.", UPDATES),
+            RATIO + "divide by the norm before the step. And the model was not put into training mode.", UPDATES),
+    Mistake("means-not-norms", measuring(ratio=by_mean_sizes), RATIO + "it was computed from mean sizes, but norms "
+            "are asked for.", UPDATES),
     Mistake("leaves-out-frozen", measuring(listed=lambda self, model: [(n, p) for n, p in model.named_parameters()
             if p.requires_grad]), "In the case \"{case}\" there is no entry for {missing}: what is frozen moves by "
             "0.0, which is worth seeing.", UPDATES),
     Mistake("eval-mode", measuring(mode=lambda self, model: model.eval()), "The model ran in {ran}, and {should_run} "
             "is wanted: this is a step of training.", UPDATES),
     Mistake("eval-mode", measuring(mode=lambda self, model: None), "The model ran in {ran}, and {should_run} is "
-            "wanted: this is a step of training, so put it into that mode.", UPDATES),
+            "wanted: this is a step of training, so put the model into that mode.", UPDATES),
     Mistake("eval-mode", measuring(mode=lambda self, model: None, clear=nothing), "The model ran "
             "in {ran}, and {should_run} is wanted; gradients of an earlier batch were not cleared, either.", UPDATES),
     Mistake("takes-buffers-too", measuring(listed=lambda self, model: list(model.state_dict().items())), "In the case "

@@ -71,7 +71,9 @@ def for_each_sequence(x: Tensor) -> Tensor:
 
 
 MAKING = "Making things where the data is"
-NEIGHBOURS = 'In the case "{case}" the entry for the next position is {future} and the one for the previous is {past}: '
+NEIGHBOURS = (
+    'In the case "{case}" the entry for the next position is {future} and the one for the previous position is {past}: '
+)
 SIZE = (
     "The mask has shape {got_shape}, and {want_shape} is wanted: it has a row and a column for each position, and x "
     "has shape (b, t, d)."
@@ -81,9 +83,9 @@ MISTAKES = [
     Mistake("made-on-cpu", made_on_the_cpu, LEFT, MAKING),
     Mistake("diagonal-masked", masks_the_diagonal, 'In the case "{case}" the diagonal is {diagonal}: a position may '
             "look at itself, so only what lies above the diagonal is forbidden.", MAKING),
-    Mistake("mask-inverted", inverted, NEIGHBOURS + "here True means forbidden, and the future is.", MAKING),
-    Mistake("forbids-the-past", forbids_the_past, NEIGHBOURS + "row i is the position that attends, column j the one "
-            "attended to.",
+    Mistake("mask-inverted", inverted, NEIGHBOURS + "here True means forbidden, so it belongs to the future.", MAKING),
+    Mistake("forbids-the-past", forbids_the_past, NEIGHBOURS + "row i is the position that attends and column j the "
+            "one attended to, so the future, j > i, lies above the diagonal.",
             MAKING),
     Mistake("size-from-another-dimension", size_of_the_features, SIZE, MAKING),
     Mistake("size-from-another-dimension", size_of_the_batch, SIZE, MAKING),
@@ -92,7 +94,7 @@ MISTAKES = [
     Mistake("not-bool", lambda x: right(x).float(), NOT_BOOL, MAKING),
     Mistake("not-bool", lambda x: made_on_the_cpu(x).float(), NOT_BOOL, MAKING),
     Mistake("one-for-each-sequence", for_each_sequence, "The mask has shape {got_shape}, and {want_shape} is wanted: "
-            "all sequences of a batch share it.", MAKING),
+            "all sequences of a batch share one mask.", MAKING),
     Mistake("made-on-cpu", mixes_devices, MIXED, MAKING),
 ]  # fmt: skip
 

@@ -106,29 +106,33 @@ def by_number(blocks: Any, x: Tensor) -> Any:
 
 
 TWICE = "Checkpointing: compute it twice"
-STORES = 'In the case "{case}" backward keeps {bytes}: '
+STORES = 'In the case "{case}" what is kept for backward takes {bytes}: '
 LOSES = 'In the case "{case}" {lost}: '
 SEGMENTS = LOSES + (
-    "the reentrant kind gives none where its input needs none, and `checkpoint_sequential` with use_reentrant=True "
-    "takes it for all segments but the last."
+    "the reentrant kind of `checkpoint` gives the parameters no gradients where its input needs none, and "
+    "`checkpoint_sequential` with use_reentrant=True uses it for all segments but the last."
 )
-CUT_OFF = LOSES + "`x` was cut off from what it was made of before the blocks ran, as by `detach`."
+CUT_OFF = (
+    LOSES + "`x` was cut off from the graph before the blocks ran, as by `detach`, so no gradient gets back to it."
+)
 OTHERS = (
-    'In the case "{case}" the gradients are {gradients}: the second run of a block dropped other entries than the '
-    "first."
+    'In the case "{case}" the gradients differ from those without checkpointing: the second run of a block dropped '
+    "different entries from the first run. `checkpoint` restores the random state unless it is told not to."
 )
 MISTAKES = [
-    one("stores-everything", stores_everything, STORES + "the blocks run in turn, and everything inside of them is "
-        "kept.", TWICE),
-    one("in-training-mode-only", stores_it_in_eval_mode, 'In the case "{case}" the blocks are in eval mode, and '
-        "backward keeps {bytes}: gradients may be wanted in that mode as well.", TWICE),
-    one("keeps-it-elsewhere", keeps_it_in_bytes, "In the case \"{case}\" what is kept for backward was {got}: bytes, "
-        "lists and files take memory as tensors do.", TWICE),
-    Mistake("changes-x", wakes_x, "In the case \"{case}\" `x.requires_grad` was {got} where {want} is wanted: x is the "
-            "caller's, and `use_reentrant=False` gives gradients without changing it.", TWICE),
+    one("stores-everything", stores_everything, STORES + "the blocks ran as usual, and everything "
+        "inside them was kept.", TWICE),
+    one("in-training-mode-only", stores_it_in_eval_mode, 'In the case "{case}" the blocks are in eval mode, and what '
+        "is kept for backward takes {bytes}: gradients may be wanted in that mode as well, so checkpoint in both.",
+        TWICE),
+    one("keeps-it-elsewhere", keeps_it_in_bytes, 'In the case "{case}" the tensors that are kept for backward take '
+        "{bytes}, but the rest was put elsewhere: bytes, lists and files take room just as tensors do.", TWICE),
+    Mistake("changes-x", wakes_x, 'In the case "{case}" `x.requires_grad` was {got} by the call, and should be {want}: '
+            "x is the caller's, and `use_reentrant=False` gives gradients without changing it.", TWICE),
     Mistake("needs-a-list", by_number, "In the case \"{case}\" the call raised {error}: `blocks` may be anything that "
             "can be iterated over, so walk through it.", TWICE),
-    one("loses-gradient", rerun, LOSES + "the reentrant kind gives none where its input needs none.", TWICE,
+    one("loses-gradient", rerun, LOSES + "the reentrant kind of `checkpoint` gives the parameters no gradients where "
+        "its input needs none.", TWICE,
         use_reentrant=True),
     one("dropout-not-repeated", rerun, OTHERS, TWICE, preserve_rng_state=False),
     one("repeats-the-last-block", looks_up_the_block_late, 'In the case "{case}", `{what}` came out as {got} where '
@@ -137,9 +141,10 @@ MISTAKES = [
     one("loses-gradient", in_segments, SEGMENTS, TWICE, use_reentrant=True),
     one("dropout-not-repeated", in_segments, OTHERS, TWICE, preserve_rng_state=False),
     one("loses-gradient", in_segments, SEGMENTS, TWICE, use_reentrant=True, count=2),
-    one("loses-gradient", under_no_grad, LOSES + "under `no_grad` nothing is recorded, and after `detach` "
-        "of the result nothing leads back.", TWICE),
-    one("loses-gradient", detaches_after_the_first, LOSES + "`detach` ends the graph.", TWICE),
+    one("loses-gradient", under_no_grad, LOSES + "under `no_grad` nothing is recorded, and from a result that was "
+        "detached nothing leads back.", TWICE),
+    one("loses-gradient", detaches_after_the_first, LOSES + "`detach` cuts the graph, and what comes before the cut "
+        "gets no gradient.", TWICE),
     one("loses-gradient", detaches_the_input, CUT_OFF, TWICE),
     one("loses-gradient", detaches_the_input, CUT_OFF, TWICE, use_reentrant=True),
     one("stores-everything", in_segments, STORES + "checkpoint_sequential runs its last segment as it is, and with one "

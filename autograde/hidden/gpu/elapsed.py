@@ -134,8 +134,8 @@ NO_WAIT = 'On the second device, in the case "{case}", a run came out as {one} s
 LATE = NO_WAIT + "the clock was stopped when the work had been handed over, and not when it was done."
 MISTAKES = [
     Mistake("no-synchronize", NeverWaits().elapsed, LATE, TIMING),
-    Mistake("times-warmup", TimesTheWarmup().elapsed, 'In the case "{case}" there are {count} times where '
-            "{wanted_count} are wanted, the first of them {first} seconds: the runs of the warm-up are among them.",
+    Mistake("times-warmup", TimesTheWarmup().elapsed, 'In the case "{case}" the list holds {count} times where '
+            "{wanted_count} are wanted, and the first is {first} seconds: the runs of the warm-up are among them.",
             TIMING),
     Mistake("uses-wall-clock", WallClock().elapsed, RUN + "`time.time` follows the clock on the wall, which may be "
             "set back.", TIMING),
@@ -144,22 +144,25 @@ MISTAKES = [
     Mistake("no-synchronize", WaitsBeforeOnly().elapsed, LATE, TIMING),
     *(Mistake("no-synchronize", timing.elapsed, NO_WAIT + "the clock was started while the device was still busy with "
               "the runs before.", TIMING) for timing in (WaitsAfterOnly(), StartsBeforeWaiting())),
-    Mistake("uses-process-time", ProcessTime().elapsed, RUN + "`process_time` adds up what the threads of this process "
-            "compute, and is not a clock.", TIMING),
+    Mistake("uses-process-time", ProcessTime().elapsed, RUN + "`process_time` adds up what the threads of this "
+            "process compute, and does not measure the time that passes.", TIMING),
     Mistake("times-warmup", ReturnsTheWarmup().elapsed, 'In the case "{case}" the function ran {runs} times and the '
-            "first time is {first} seconds where {wanted_first} is right: it stems from the warm-up.", TIMING),
-    Mistake("warmup-among-the-repeats", WarmupAmongTheRepeats().elapsed, 'In the case "{case}" there are {count} times '
-            "where {wanted_count} are wanted: the runs of the warm-up come before the repeats and are none of them.",
+            "first time is {first} seconds where {wanted_first} is right: it was taken in the warm-up.", TIMING),
+    Mistake("warmup-among-the-repeats", WarmupAmongTheRepeats().elapsed, 'In the case "{case}" the list holds {count} '
+            "times where {wanted_count} are wanted: the runs of the warm-up come before the repeats, and are not "
+            "counted among them.",
             TIMING),
     Mistake("no-warmup", NoWarmup().elapsed, 'In the case "{case}" the function ran {runs} times, and the first time '
-            "is {first} seconds where {wanted_first} is right: the first runs of all are slow, and should not count.",
+            "is {first} seconds where {wanted_first} is right: the very first runs are slow, so `warmup` runs come "
+            "before those that count.",
             TIMING),
     Mistake("returns-the-mean", ReturnsTheMean().elapsed, 'In the case "{case}" the answer returned {got}: a list '
             'with a number for each run is wanted, because a single one hides the outliers.', TIMING),
-    Mistake("waits-without-accelerator", WaitsWithoutAsking().elapsed, "On a CPU alone the call raised {error}: there "
-            "is nothing to wait for, and so `torch.accelerator.synchronize()` refuses. Ask for the kind of device "
-            "first.", TIMING),
-    Mistake("divides-the-total", DividesTheTotal().elapsed, RUN + "all have the same time, their mean.", TIMING),
+    Mistake("waits-without-accelerator", WaitsWithoutAsking().elapsed, "On a machine with only a CPU the call raised "
+            "{error}: there is nothing to wait for, and so `torch.accelerator.synchronize()` refuses. Ask for the kind "
+            "of device first.", TIMING),
+    Mistake("divides-the-total", DividesTheTotal().elapsed, RUN + "every run was given the same time, the mean of all.",
+            TIMING),
 ]  # fmt: skip
 
 

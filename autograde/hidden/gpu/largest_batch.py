@@ -202,20 +202,20 @@ MANY = (
     "again."
 )
 UNTRIED = RESULT + "a batch of that size {fits}. The start is a guess, and neither it nor half of it has to fit."
-BETWEEN = RESULT + "between the last size that fitted and the first that did not there are others."
-BEYOND = RESULT + "no size beyond the limit is asked for."
-DOES_NOT_FIT = RESULT + "a batch of that size {fits}, and what is wanted is the last that did."
+BETWEEN = RESULT + "there are sizes left to try between the last that fitted and the first that did not."
+BEYOND = RESULT + "the answer may not be larger than `limit`."
+DOES_NOT_FIT = RESULT + "a batch of that size {fits}, and the largest that does is wanted."
 SWALLOWED = 'In the case "{case}" the answer is {result}, and the model\'s own {wanted_error} never came out: '
 MISTAKES = [
     Mistake("reads-the-message", ReadsTheMessage(), "In the case \"{case}\" the search ended with "
             "torch.OutOfMemoryError: the wording of an error differs from device to device; ask for its "
             "class, torch.OutOfMemoryError.", MEMORY),
-    Mistake("runs-zero", RunsZero(), "In the case \"{case}\" the {what} were {got} where {want} is wanted: a batch of "
-            "nothing always fits, or fails in a way of its own, so it is never run.", MEMORY),
+    Mistake("runs-zero", RunsZero(), 'In the case "{case}" a size of 0 or less was tried: an empty batch always fits, '
+            "or fails in a way of its own, so the search starts at 1.", MEMORY),
     Mistake("swallows-other-errors", SwallowsRuntimeErrors(), SWALLOWED + "only torch.OutOfMemoryError means that a "
             "batch is too large.", MEMORY),
-    Mistake("believes-the-words", BelievesTheWords(), SWALLOWED + "its message speaks of memory, but what it is about "
-            "is another matter. Only the class torch.OutOfMemoryError means that a batch is too large.", MEMORY),
+    Mistake("believes-the-words", BelievesTheWords(), SWALLOWED + "its message speaks of memory, but it is about "
+            "something else. Only the class torch.OutOfMemoryError means that a batch is too large.", MEMORY),
     Mistake("catches-memory-error-too", CatchesMemoryErrorToo(), SWALLOWED + "`MemoryError` is Python's own and means "
             "that the host has no memory left. Only torch.OutOfMemoryError says that a batch is too large.", MEMORY),
     Mistake("off-by-one", OneTooSmall(), RESULT + "the last size that fitted is one larger.", MEMORY),
@@ -234,8 +234,9 @@ MISTAKES = [
     Mistake("off-by-one", NeverTriesTheLimit(), RESULT + "the limit itself is never tried.", MEMORY),
     Mistake("swallows-other-errors", SwallowsEverything(), SWALLOWED + "an `except` that takes more than "
             "torch.OutOfMemoryError hides a broken model.", MEMORY),
-    Mistake("catches-another-class", CatchesMemoryError(), 'In the case "{case}" the call raised {error}: '
-            "`MemoryError` is what Python raises, and torch.OutOfMemoryError is no kind of it.", MEMORY),
+    Mistake("catches-another-class", CatchesMemoryError(), 'The case "{case}" shows that the wrong class is caught: '
+            "`MemoryError` is Python's own, and torch.OutOfMemoryError, which says that a batch is too large, is not "
+            "a subclass of it.", MEMORY),
     Mistake("only-halves", only_halves, RESULT + "the start is a guess; where it fits, larger sizes may fit too.",
             MEMORY),
     Mistake("linear-search", one_by_one, MANY, MEMORY),

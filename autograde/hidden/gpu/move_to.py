@@ -172,7 +172,8 @@ class TakesApartWhatCanBeWalked(Move):
 
 MOVING = "Moving what you have"
 CAME = 'In the case "{case}" the result is {came}, and {should} is wanted: '
-TOP = CAME + "containers inside of containers were left."
+RESULT = 'In the case "{case}" the result is {came}: '
+TOP = RESULT + "containers inside containers were left as they were."
 RAISED = 'In the case "{case}" the call raised {error}: '
 MISTAKES = [
     Mistake("namedtuple-lost", LosesNamedtuples(), "A namedtuple came out as {came}, and {should} is wanted: without "
@@ -182,32 +183,33 @@ MISTAKES = [
     Mistake("detached", DetachesLeaves(), CAME + "a tensor that requires a gradient, as a parameter does, still does "
             "so after it has moved; `.detach()` and `.data` cut it off.", MOVING),
     Mistake("takes-other-things-apart", TakesApartWhatCanBeWalked(), CAME + "only dicts, lists, tuples and namedtuples "
-            "are looked into; that something can be iterated over makes it none of these.", MOVING),
-    Mistake("mutates-input", MutatesInput(), 'In the case "{case}" the caller\'s own object was {afterwards}, since '
-            "its items were assigned anew: build a new container instead.", MOVING),
+            "are looked into; that something can be iterated over does not make it one of these.", MOVING),
+    Mistake("mutates-input", MutatesInput(), "In the case \"{case}\" the caller's own object was {afterwards}, since "
+            "its items were overwritten: build a new container instead.", MOVING),
     Mistake("only-top-level", only_the_outermost, TOP, MOVING),
     Mistake("only-top-level", MovesTensorsOfADict(), TOP, MOVING),
     Mistake("tuples-become-lists", TuplesBecomeLists(), CAME + "a tuple stays a tuple.", MOVING),
     Mistake("moves-modules-too", MovesModulesToo(), 'In the case "{case}" the result is {came}: a module has a method '
-            "`to` as well, and it changes the module that the caller still holds.", MOVING),
+            "`to` as well, but it changes the module that the caller still holds.", MOVING),
     Mistake("moves-modules-too", MovesWhateverCan(), 'In the case "{case}" the result is {came}: modules and other '
-            "objects may have a method `to` as well, which makes them no tensors.", MOVING),
+            "objects may have a method `to` as well, which does not make them tensors.", MOVING),
     Mistake("moves-other-things-too", MovesObjectsToo(), CAME + "other objects may have a method `to` as well, which "
-            "makes them no tensors.", MOVING),
+            "does not make them tensors.", MOVING),
     Mistake("namedtuple-from-one-list", NamedtupleFromOneList(), RAISED + "a namedtuple takes its fields one by one, "
             "so a list of them has to be unpacked.", MOVING),
     Mistake("tuple-from-single-items", TupleFromSingleItems(), RAISED + "a plain tuple takes one iterable; only a "
             "namedtuple takes its fields one by one.", MOVING),
-    Mistake("forgets-other-things", ForgetsOtherThings(), CAME + "what is neither a tensor nor a container passes "
+    Mistake("forgets-other-things", ForgetsOtherThings(), RESULT + "what is neither a tensor nor a container passes "
             "through, and a function without `return` returns None.", MOVING),
-    Mistake("crashes-on-other-things", MovesAllElse(), RAISED + "only tensors can be moved, all else passes through.",
+    Mistake("crashes-on-other-things", MovesAllElse(), RAISED + "only tensors can be moved, and everything else passes "
+            "through.",
             MOVING),
-    Mistake("passes-lists-by", PassesListsBy(), CAME + "there are tensors in lists as well.", MOVING),
-    Mistake("passes-dicts-by", PassesDictsBy(), CAME + "there are tensors in dicts as well.", MOVING),
-    Mistake("passes-tuples-by", PassesTuplesBy(), CAME + "there are tensors in tuples as well.", MOVING),
-    Mistake("moves-nothing", MovesNothing(), CAME + "tensors were left where they are. `.to()` moves none in place, it "
-            "returns one that is there.", MOVING),
-    Mistake("only-top-level", only_tensors, CAME + "what is in a container was left.", MOVING),
+    Mistake("passes-lists-by", PassesListsBy(), RESULT + "there are tensors in lists as well.", MOVING),
+    Mistake("passes-dicts-by", PassesDictsBy(), RESULT + "there are tensors in dicts as well.", MOVING),
+    Mistake("passes-tuples-by", PassesTuplesBy(), RESULT + "there are tensors in tuples as well.", MOVING),
+    Mistake("moves-nothing", MovesNothing(), CAME + "tensors were left where they are. `.to()` moves no tensor in "
+            "place; it returns one that is on the device.", MOVING),
+    Mistake("only-top-level", only_tensors, RESULT + "what is inside a container was left where it was.", MOVING),
     Mistake("device-ignored", always_to_the_cpu, CAME + "everything goes to one device, whichever was asked for.",
             MOVING),
 ]  # fmt: skip

@@ -139,11 +139,15 @@ class CountsCudaForAll(Pick):
 
 
 CHOOSING = "Choosing a device"
-CUDA_ONLY = 'In the case "{case}" the device is {chosen} where {wanted_device} is wanted: there are others than CUDA.'
+CUDA_ONLY = (
+    'In the case "{case}" the device is {chosen} where {wanted_device} is wanted: not every machine has CUDA, and some '
+    "have another accelerator."
+)
 UNNAMED = 'In the case "{case}" the message was "{message}": it should name `prefer` and say what it was.'
 MISTAKES = [
-    *(Mistake("counts-cuda-for-every-kind", picks, "In the case \"{case}\" the call raised {error}: CUDA devices were "
-              "counted, or the kind is not known; `torch.get_device_module(device)` knows it.", CHOOSING)
+    *(Mistake("counts-cuda-for-every-kind", picks, 'In the case "{case}" the call raised {error}: the machine has that '
+              "device, but either CUDA devices were counted in its place, or your code does not know this kind. "
+              "`torch.get_device_module(device)` gives the module of any kind.", CHOOSING)
       for picks in (CountsCudaForAll(), KnowsCudaAndMps())),
     Mistake("hardcoded-cuda", KnowsCudaOnly(), CUDA_ONLY, CHOOSING),
     Mistake("ignores-preference", IgnoresPreference(), 'In the case "{case}" the answer was {got}, and {want} is '
@@ -157,19 +161,20 @@ MISTAKES = [
     Mistake("falls-back-silently", FallsBack(), 'In the case "{case}" the outcome was {got}: somebody who asks for a '
             'device by name wants that one or an error, not another device without a word.', CHOOSING),
     Mistake("trusts-preference", TrustsPreference(), 'In the case "{case}" the outcome was {outcome}: `torch.device` '
-            "makes a name for a device, whether this machine has one or not.", CHOOSING),
-    Mistake("passes-other-kinds", PassesOtherKinds(), 'In the case "{case}" the outcome was {outcome}: a name that '
-            "`torch.device` knows may be of a kind that your checks do not look at, and this machine has none.",
+            "only names a device, whether this machine has it or not.", CHOOSING),
+    Mistake("passes-other-kinds", PassesOtherKinds(), 'In the case "{case}" the outcome was {outcome}: `torch.device` '
+            "knows more kinds than your code checks, and this machine has no device of this one.",
             CHOOSING),
     Mistake("knows-a-list-of-kinds", KnowsAListOfKinds(), 'In the case "{case}" the device is {chosen} where '
             "{wanted_device} is wanted: only some kinds were asked for, by name. `torch.accelerator` knows them all.",
             CHOOSING),
     Mistake("trusts-the-build", TrustsTheBuild(), 'In the case "{case}" the device is {chosen}: without '
-            "`check_available` torch names the accelerator that it was built for, be it there or not.", CHOOSING),
+            "`check_available` torch names the accelerator that it was built for, whether it is there or not.",
+            CHOOSING),
     Mistake("always-the-cpu", AlwaysTheCpu(), 'In the case "{case}" the device is {chosen} where {wanted_device} is '
             "wanted: nobody looked for an accelerator.", CHOOSING),
     Mistake("raises-runtime-error", RaisesRuntimeError(), 'In the case "{case}" the call ended with {outcome}; a '
-            "ValueError is wanted, as for any argument with a value that cannot be.", CHOOSING),
+            "ValueError is wanted, as for any argument with an impossible value.", CHOOSING),
     Mistake("message-without-the-name", NamesNothing(), UNNAMED, CHOOSING),
     Mistake("message-without-the-name", NamesTheValueOnly(), UNNAMED, CHOOSING),
     Mistake("returns-text", ReturnsText(), 'In the case "{case}" the answer returned {returned}: a '

@@ -178,14 +178,14 @@ MAKING = "Making things where the data is"
 AT = 'In the case "{case}" the value at {at} is {got_at} where {want_at} is wanted: '
 PAIRS = AT + "sine and cosine of a pair of columns share one frequency, that of the even one."
 UNBEGUN = (
-    "Making the module ended with {construction}: `super().__init__()` is the first line of `__init__`, or nothing is "
-    "there that could remember a buffer."
+    "Making the module ended with {construction}: `super().__init__()` has to be called first in `__init__`; before "
+    "that, the module has nowhere to keep a buffer."
 )
 MISTAKES = [
-    Mistake("detached", Detaches, "`{what}` is {got} where {want} is wanted: the result was cut off from x, as by "
-            "`detach` or `no_grad`, and nothing below this module would ever train.", MAKING),
-    Mistake("plain-attribute", PlainAttribute, "The table is {table}: as a plain attribute it stays behind "
-            "when `.to()` moves the module, and made in each call it is computed again and again.", MAKING),
+    Mistake("detached", Detaches, 'In the case "{case}" gradients do not reach x: the result was cut off from it, as '
+            "by `detach` or `no_grad`, and nothing below this module would ever train.", MAKING),
+    Mistake("plain-attribute", PlainAttribute, "The table is {table}: as a plain attribute it stays behind when "
+            "`.to()` moves the module, and if it is made in each call, it is computed again and again.", MAKING),
     Mistake("saved-in-state-dict", SavedInStateDict, "The state_dict holds {saved} numbers that can be computed again: "
             "a buffer with persistent=False moves as well and is not saved.", MAKING),
     Mistake("in-training-only", InTrainingOnly, "In eval mode the module gave {got}: the positions are part of the "
@@ -193,13 +193,13 @@ MISTAKES = [
     Mistake("dtype-not-kept", KeepsFloat32, "The result is {got_dtype} where {want_dtype} is wanted: either "
             "something was cast to float32, or the float32 table was added as it is. It has to take x's dtype first.",
             MAKING),
-    Mistake("casts-the-table-itself", CastsTheTableItself, 'In the case "{case}" zeros in float32 gave {got} after x: '
-            "the buffer itself was cast to x's dtype, and the digits that it lost do not come back. Cast what is "
-            "added.", MAKING),
+    Mistake("casts-the-table-itself", CastsTheTableItself, 'In the case "{case}" zeros in float32 gave {got} after the '
+            "call on x: the buffer itself was cast to x's dtype, and the digits that it lost do not come back. Cast "
+            "what is added.", MAKING),
     Mistake("keeps-the-first-rows", KeepsTheFirstRows, 'In the case "{case}" a longer x than the first one raised '
             "{error}: the rows were taken from the table once and kept, and every x has a length of its own.", MAKING),
-    Mistake("table-is-trained", TableIsTrained, "`parameters()` gives {parameters} numbers: the table is fixed, and a "
-            "parameter is saved, and trained unless it is frozen.", MAKING),
+    Mistake("table-is-trained", TableIsTrained, "`parameters()` gives {parameters} numbers: the table is fixed, but a "
+            "parameter is saved with the model, and trained unless it is frozen. Make it a buffer.", MAKING),
     Mistake("halves-not-interleaved", Halves, AT + "sine and cosine take turns from column to column; here all sines "
             "come first.", MAKING),
     Mistake("sine-and-cosine-swapped", SineAndCosineSwapped, AT + "the even columns, from column 0 on, hold the sines.",
@@ -213,8 +213,8 @@ MISTAKES = [
     Mistake("replaces-x", ReplacesX, AT + "the table is returned in place of x, and not added to it.", MAKING),
     Mistake("changes-its-input", AddsInPlace, 'In the case "{case}" the caller\'s x was {got} by the call, and should '
             "be {want}: `x += table` and `x.add_(table)` write into it.", MAKING),
-    Mistake("rows-of-the-batch", RowsOfTheBatch, 'In the case "{case}" what differs is the {what}: {got}, and {want} '
-            "is wanted. x has shape (b, t, dim), and positions are counted along t.", MAKING),
+    Mistake("rows-of-the-batch", RowsOfTheBatch, 'In the case "{case}" the {what} is {got} where {want} is wanted: x '
+            "has shape (b, t, dim), and positions are counted along t.", MAKING),
     Mistake("adds-the-whole-table", AddsTheWholeTable, 'In the case "{case}" the call raised {error}: of the max_len '
             "rows of the table only the first t are added.", MAKING),
     Mistake("a-frequency-for-each-column", FrequencyForEachColumn, PAIRS, MAKING),

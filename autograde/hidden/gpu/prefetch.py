@@ -133,30 +133,31 @@ def all_taken_at_once(loader: Iterable[Any], device: torch.device) -> Iterator[A
 AHEAD = "Copying ahead"
 COUNT = 'In the case "{case}" the loader has {total} batches, and {count} came out: '
 MISTAKES = [
-    Mistake("drops-last-batch", drops_the_last_batch, COUNT + "when there is no next one to copy, the present one is "
-            "still to be handed out.", AHEAD),
-    Mistake("copies-late", copies_late, "The next batch is taken from the loader in time, but its copy starts later: "
-            "batches copied: {copied_ahead}.", AHEAD),
-    Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, "In the case \"{case}\" the generator "
-            "failed: either `next` has no default, and its end becomes an error there, or a first batch was "
-            "taken for granted in another way.", AHEAD),
+    Mistake("drops-last-batch", drops_the_last_batch, COUNT + "when there is no next one to copy, the present one "
+            "still has to be handed out.", AHEAD),
+    Mistake("copies-late", copies_late, "Batches copied: {copied_ahead}. The next batch is taken from the loader in "
+            "time, but its copy starts too late.", AHEAD),
+    Mistake("raises-on-empty-loader", takes_a_first_batch_for_granted, 'In the case "{case}" the generator failed: '
+            "either `next` was called without a default, so that the end of the loader became an error, or a first "
+            "batch was taken for granted in some other way.", AHEAD),
     Mistake("asks-for-the-length", asks_for_the_length, "In the case \"{case}\" the generator failed: a loader is "
             "whatever can be iterated over, and need not have a length. Its end shows when `next` finds no more.",
             AHEAD),
-    Mistake("namedtuple-lost", loses_namedtuples, "In the case \"{case}\" the batches came out as {got}, and {want} "
-            "are wanted: move them as `move_to` does.", AHEAD),
+    Mistake("namedtuple-lost", loses_namedtuples, 'In the case "{case}" the batches came out as {got}, and should '
+            "still be namedtuples: move them as `move_to` does.", AHEAD),
     Mistake("namedtuple-lost", makes_namedtuples_from_one_list, "In the case \"{case}\" the generator failed: a "
             "namedtuple takes its fields one by one. Move batches as `move_to` does.", AHEAD),
     Mistake("takes-none-for-the-end", takes_none_for_the_end, COUNT + "a batch may be None, which `move_to` passes "
-            "through, so None cannot tell the end. An object made for that can, as in `next(iterator, end)`.", AHEAD),
+            "through, so None cannot mark the end. An object made for the purpose can, as in `next(iterator, end)`.",
+            AHEAD),
     Mistake("hands-out-last-twice", hands_out_the_last_twice, COUNT + "the last one was handed out twice.", AHEAD),
     Mistake("skips-first-batch", skips_the_first_batch, COUNT + "the first one was taken and never handed out.",
             AHEAD),
     Mistake("leaves-batches-on-cpu", never_moves, "The batches that came out are on {places}: they were not moved to "
             "the device.", AHEAD),
     Mistake("not-ahead", not_ahead, "Batches taken: {taken_ahead}. The next one has to be on its way by then.", AHEAD),
-    Mistake("loads-everything", all_at_once, "Batches taken: {taken_ahead}. Only the next one is to be copied ahead; "
-            "more of them, or all, take memory on the device.", AHEAD),
+    Mistake("loads-everything", all_at_once, "Batches taken: {taken_ahead}. Copy only the next one ahead; more of "
+            "them, or all, take memory on the device.", AHEAD),
     Mistake("loads-everything", all_taken_at_once, "Batches taken: {taken_ahead}. Batches that were taken before "
             "the first step wait in memory; only the next one is needed.", AHEAD),
 ]  # fmt: skip

@@ -121,32 +121,35 @@ ROOF = "The roofline"
 FRACTION = 'In the case "{case}" the fraction is {fraction} where {wanted_fraction} is right: '
 ABOVE = FRACTION + "the roof is the lower of the two limits."
 RIDGE = (
-    'In the case "{case}" it is bound by {bound}, at an intensity of {intensity}: the ridge is peak_flops / '
-    "peak_bandwidth, which is {ridge}."
+    'In the case "{case}" the operation came out as bound by {bound}, with an intensity of {intensity}: the ridge is '
+    "peak_flops / peak_bandwidth, which is {ridge}."
 )
 ACHIEVED = 'In the case "{case}" `achieved` is {achieved} where {wanted_achieved} is right: '
 MISTAKES = [
-    Mistake("ridge-reversed", RidgeReversed(), 'In the case "{case}" it is bound by {bound}, with {intensity} '
-            "operations a byte and the ridge at {ridge}: few operations a byte leave the chip waiting for memory.",
+    Mistake("ridge-reversed", RidgeReversed(), 'In the case "{case}" the operation came out as bound by {bound}, with '
+            "an intensity of {intensity} and the ridge at {ridge}: few operations a byte leave the chip waiting for "
+            "memory.",
             ROOF),
-    Mistake("fraction-of-peak-not-roof", FractionOfPeak(), FRACTION + "where memory bounds, the peak cannot be "
-            "attained whatever one does.", ROOF),
-    Mistake("ridge-counts-as-memory", RidgeCountsAsMemory(), 'In the case "{case}" it is bound by {bound}, at an '
-            "intensity of {intensity} and the ridge at {ridge}: from the ridge up, compute is the bound.", ROOF),
+    Mistake("fraction-of-peak-not-roof", FractionOfPeak(), FRACTION + "where memory is the bound, the peak is out of "
+            "reach, and the roof is the intensity times the bandwidth.", ROOF),
+    Mistake("ridge-counts-as-memory", RidgeCountsAsMemory(), 'In the case "{case}" the operation came out as bound by '
+            "{bound}, with an intensity of {intensity} and the ridge at {ridge}: from the ridge up, compute is the "
+            "bound.", ROOF),
     Mistake("intensity-turned-over", IntensityTurnedOver(), 'In the case "{case}" the intensity is {intensity} where '
             "{wanted_intensity} is right: operations for each byte, not bytes for each operation.", ROOF),
     Mistake("ridge-reversed", RidgeTurnedOver(), RIDGE, ROOF),
     Mistake("ridge-reversed", RidgeAtOne(), RIDGE, ROOF),
     Mistake("fraction-above-the-roof", FractionOfBandwidth(), ABOVE, ROOF),
     Mistake("fraction-above-the-roof", FractionOfTheHigherLimit(), ABOVE, ROOF),
-    Mistake("bandwidth-is-no-roof", BandwidthIsTheRoof(), FRACTION + "the bandwidth counts bytes; times the intensity "
-            "it is a limit on operations.", ROOF),
+    Mistake("bandwidth-is-no-roof", BandwidthIsTheRoof(), FRACTION + "the bandwidth counts bytes; multiplied by the "
+            "intensity it becomes a limit on operations.", ROOF),
     Mistake("achieved-in-tera", AchievedInTera(), ACHIEVED + "operations per second are wanted, not trillions of them.",
             ROOF),
-    Mistake("fraction-turned-over", FractionTurnedOver(), FRACTION + "it is the rate divided by the roof, and not the "
-            "roof by the rate.", ROOF),
+    Mistake("fraction-turned-over", FractionTurnedOver(), FRACTION + "the fraction is the rate divided by the roof, "
+            "not the roof divided by the rate.", ROOF),
     Mistake("fraction-in-percent", FractionInPercent(), FRACTION + "a fraction is wanted, not percent.", ROOF),
-    Mistake("achieved-is-no-rate", AchievedIsAProduct(), ACHIEVED + "operations divided by seconds.", ROOF),
+    Mistake("achieved-is-no-rate", AchievedIsAProduct(), ACHIEVED + "it is the operations divided by the seconds.",
+            ROOF),
     Mistake("achieved-is-bandwidth", AchievedIsBandwidth(), ACHIEVED + "operations for each second are meant, not "
             "bytes.", ROOF),
 ]  # fmt: skip

@@ -132,29 +132,30 @@ STRAYS = "Finding what stayed behind"
 MISSED = 'In the case "{case}" the list lacks {missed}: '
 LISTED = 'In the case "{case}" the list is {found}, and {wanted_names} is wanted: '
 MISTAKES = [
-    Mistake("misses-buffers", MissesBuffers(), MISSED + "buffers are no parameters, and `named_buffers()` lists them.",
+    Mistake("misses-buffers", MissesBuffers(), MISSED + "buffers are not parameters; `named_buffers()` lists them.",
             STRAYS),
-    Mistake("misses-plain-attributes", MissesPlainAttributes(), MISSED + "a tensor that is a plain attribute is in no "
-            "list of the module, only among its attributes.", STRAYS),
+    Mistake("misses-plain-attributes", MissesPlainAttributes(), MISSED + "a tensor that is a plain attribute is "
+            "neither a parameter nor a buffer; look in `vars(module)`.", STRAYS),
     Mistake("index-taken-literally", TakesTheIndexLiterally(), "For a device without an index the list has {extra}, "
-            "which is where it should be: torch.device('cuda') is not equal to torch.device('cuda:0').", STRAYS),
-    Mistake("index-ignored", IgnoresTheIndex(), MISSED + "it is on another device of the same kind. Two GPUs differ "
-            "in their index alone.", STRAYS),
+            "though it is where it should be: torch.device('cuda') is not equal to torch.device('cuda:0').", STRAYS),
+    Mistake("index-ignored", IgnoresTheIndex(), MISSED + "what lies on another device of the same kind has strayed as "
+            "well. Two GPUs differ only in their index.", STRAYS),
     Mistake("unsorted", NeverSorts(), "The list is {found}, and {wanted_names} is wanted: sort it.", STRAYS),
     Mistake("misses-plain-attributes", LooksAtTheOutermostOnly(), MISSED + "submodules have attributes too, not only "
             "the model itself.", STRAYS),
-    Mistake("misses-plain-attributes", PassesByWhatBeginsWithAnUnderscore(), MISSED + "a name may begin with an "
-            "underscore, and the tensor is there all the same.", STRAYS),
+    Mistake("misses-plain-attributes", PassesByWhatBeginsWithAnUnderscore(), MISSED + "an attribute whose name begins "
+            "with an underscore counts as well.", STRAYS),
     Mistake("only-the-state-dict", LooksAtTheStateDict(), MISSED + "a `state_dict` holds what is saved, and that is "
-            "not all there is.", STRAYS),
-    Mistake("misses-parameters", MissesParameters(), MISSED + "it is a parameter.", STRAYS),
+            "not all that a model holds.", STRAYS),
+    Mistake("misses-parameters", MissesParameters(), MISSED + "parameters may have been left behind as well.", STRAYS),
     Mistake("misses-unsaved-buffers", MissesUnsavedBuffers(), MISSED + "a buffer with persistent=False is in no "
             "`state_dict`, and moves all the same.", STRAYS),
     Mistake("names-without-path", LeavesOutThePath(), LISTED + "the path of the submodule belongs to the name.",
             STRAYS),
     Mistake("names-start-with-a-dot", StartsWithADot(), LISTED + "what the model itself holds has no path before its "
             "name.", STRAYS),
-    Mistake("lists-those-at-home", ListsThoseAtHome(), LISTED + "those that are elsewhere are asked for.", STRAYS),
+    Mistake("lists-those-at-home", ListsThoseAtHome(), LISTED + "the tensors that are not on `device` are wanted.",
+            STRAYS),
     Mistake("moves-the-model", MovesTheModel(), 'In the case "{case}" the model was {afterwards} by the call: only '
             "look, and move nothing.", STRAYS),
 ]  # fmt: skip

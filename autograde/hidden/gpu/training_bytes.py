@@ -168,7 +168,7 @@ MISTAKES = [
             "parameters are.", HOLDS),
     Mistake("forgets-master-weights", ForgetsMaster(), EACH + "the master copy takes four bytes more.", HOLDS),
     Mistake("forgets-master-weights", MasterOfSmallOnes(), EACH + "a master copy that is asked for takes four bytes, "
-            "also beside parameters in float32.", HOLDS),
+            "even beside parameters in float32.", HOLDS),
     Mistake("master-unasked", MasterWhereSmall(), UNASKED, HOLDS),
     Mistake("master-unasked", MasterAlways(), UNASKED, HOLDS),
     Mistake("master-unasked", MasterUnlessFloat32(), UNASKED, HOLDS),
@@ -183,16 +183,16 @@ MISTAKES = [
             "parameters, not in their place.", HOLDS),
     Mistake("one-state-for-adamw", OneStateForAdamW(), EACH + "AdamW keeps a mean and a mean square for each "
             "parameter.", HOLDS),
-    Mistake("accepts-unknown-optimizer", AcceptsAnyOptimizer(), OUTCOME + "an optimizer whose states nobody knows "
-            "should raise.", HOLDS),
+    Mistake("accepts-unknown-optimizer", AcceptsAnyOptimizer(), OUTCOME + "an unknown optimizer should raise an error, "
+            "since nobody knows its states.", HOLDS),
     Mistake("takes-a-part-of-a-name", TakesAPartOfAName(), OUTCOME + "a name counts as a whole. `startswith` and `in` "
             "look at parts of it, and let others through.", HOLDS),
     Mistake("message-says-too-little", RaisesKeyError(), OUTCOME + "the message should name `optimizer`, and say what "
             "it was.", HOLDS),
-    Mistake("returns-a-float", Gibibytes(), 'In the case "{case}" the answer is {got} where {want} is wanted: bytes '
-            "are counted, as an int.", HOLDS),
-    Mistake("returns-a-float", DividesToAFloat(), 'In the case "{case}" the answer is {got}, and {want} is wanted: '
-            "bytes are counted, as an int. `/` gives a float whatever it divides.", HOLDS),
+    Mistake("returns-a-float", Gibibytes(), 'In the case "{case}" the answer is {got} where {want} is wanted: the '
+            "number of bytes is wanted, as an int.", HOLDS),
+    Mistake("returns-a-float", DividesToAFloat(), 'In the case "{case}" the answer is {got}, and {want} is wanted: the '
+            "number of bytes is an int. `/` gives a float whatever it divides.", HOLDS),
 ]  # fmt: skip
 
 

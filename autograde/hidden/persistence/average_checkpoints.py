@@ -145,36 +145,38 @@ def takes_integers_from_the_first(paths: list[Path]) -> State:
 
 AVERAGES = "Averages of weights"
 ENTRY = "The entry {entry} came out as {value} where {want_value} is wanted: "
-IN_HALF = ENTRY + "the sum was formed in the files' own dtype, which has no room or no digits for it."
+IN_HALF = ENTRY + "the sum was formed in the files' own dtype, which has too small a range or too few digits for it."
 MISTAKES = [
     Mistake("accumulates-in-half", accumulates_in_half, IN_HALF, AVERAGES),
     Mistake("adds-tied-twice", adds_in_place, ENTRY + "two names may stand for one tensor, as with tied weights, and "
-            "what is added in place to one is added to the other.", AVERAGES),
+            "what is added in place to one is added to the other as well.", AVERAGES),
     Mistake("adds-tied-twice", partial(adds_in_place, divide=Tensor.div_), ENTRY + "two names may stand for one "
             "tensor, as with tied weights, and what is added or divided in place is changed once for each.", AVERAGES),
     Mistake("averages-integers", averages_integers, ENTRY + "counters and masks have no mean, and come from the last "
             "file.", AVERAGES),
-    Mistake("averages-integers", averages_all_in_float32, ENTRY + "counters and masks have no mean, and come from the "
-            "last file. And after the mean an entry goes back to the dtype of the files.", AVERAGES),
+    Mistake("averages-integers", averages_all_in_float32, ENTRY + "counters and masks have no mean, and come from "
+            "the last file. And every mean is cast back to the dtype of its entry.", AVERAGES),
     Mistake("not-cast-back", never_casts_back, "The entry {cast} came out in {dtype} where {want_dtype} is wanted: "
-            "after the mean an entry goes back to the dtype of the files.", AVERAGES),
+            "every mean is cast back to the dtype of its entry.", AVERAGES),
     Mistake("cast-before-dividing", casts_the_sum, ENTRY + "the sum was brought to the files' own dtype, which has no "
             "room for it, and only then divided.", AVERAGES),
-    Mistake("accumulates-in-half", divides_first, IN_HALF + " Dividing first makes room, and no digits.", AVERAGES),
-    Mistake("accumulates-in-half", runs_a_mean_in_half, IN_HALF + " A running mean has room, and no digits.",
+    Mistake("accumulates-in-half", divides_first, IN_HALF + " Dividing first helps with the range, but not with the "
+            "digits.", AVERAGES),
+    Mistake("accumulates-in-half", runs_a_mean_in_half, IN_HALF + " A running mean helps with the range, but not "
+            "with the digits.",
             AVERAGES),
     Mistake("integers-of-the-first-file", takes_integers_from_the_first, ENTRY + "what has no mean comes from the last "
             "file, not from the first.", AVERAGES),
-    Mistake("forgets-some-floats", leaves_out_single_numbers, ENTRY + "it was not averaged. A float entry may have any "
-            "shape, also none, and any float dtype.", AVERAGES),
-    Mistake("forgets-some-floats", leaves_out_float64, ENTRY + "it was not averaged. A float entry may have any shape, "
-            "also none, and any float dtype.", AVERAGES),
-    Mistake("leaves-nan-out", leaves_nan_out, 'In the case "{case}" `{what}` is {got} where {want} is wanted: a NaN in '
-            "one file makes the mean NaN. Left out, nobody learns that a file is broken.", AVERAGES),
+    Mistake("forgets-some-floats", leaves_out_single_numbers, ENTRY + "it was not averaged. A float entry may have "
+            "any shape, even no dimensions, and any float dtype.", AVERAGES),
+    Mistake("forgets-some-floats", leaves_out_float64, ENTRY + "it was not averaged. A float entry may have any "
+            "shape, even no dimensions, and any float dtype.", AVERAGES),
+    Mistake("leaves-nan-out", leaves_nan_out, 'In the case "{case}" `{what}` is {got} where {want} is wanted: a NaN '
+            "in one file makes the mean NaN. If it is left out, nobody learns that a file is broken.", AVERAGES),
     Mistake("halves-again-and-again", halves_again_and_again, ENTRY + "adding each file by half gives the last one "
             "half of all the weight.", AVERAGES),
-    Mistake("not-divided-by-the-number", divides_by_one_more, ENTRY + "the sum was divided by another number than that "
-            "of the files.", AVERAGES),
+    Mistake("not-divided-by-the-number", divides_by_one_more, ENTRY + "the sum was divided by some number other than "
+            "that of the files.", AVERAGES),
 ]  # fmt: skip
 
 

@@ -199,8 +199,8 @@ class RemembersAll(Sound):
 
 RESUMING = "A checkpoint that resumes"
 LOST = (
-    "After load, this is not what it was when it was saved: {lost}. The first loss after a resume may still agree, and "
-    "the later ones do not: {later}."
+    "After load, this is not what it was when it was saved: {lost}. The first loss after a resume may still agree, "
+    "but the later ones do not: {later}."
 )
 TORN = (
     "The training was killed in the middle of a save, and for one such moment the outcome was: {killed}. A file has to "
@@ -211,7 +211,7 @@ MISTAKES = [
     *(Mistake("forgets-rng", forgets(draws=draws), LOST, RESUMING)
       for draws in ((), ("torch",), ("torch", "python"), ("torch", "numpy"))),
     Mistake("deletes-best", DeletesBest, "The best was save {want_best_step}; best() leads to save {best_step} now, "
-            "for the best one was deleted with the old ones.", RESUMING),
+            "because the best one was deleted along with the old ones.", RESUMING),
     Mistake("writes-in-place", WritesInPlace, TORN, RESUMING),
     *(Mistake(f"forgets-{part}", forgets(part), LOST, RESUMING) for part in ("optimizer", "scheduler", "scaler")),
     Mistake("saves-the-model-alone", forgets("optimizer", "scheduler", "scaler", draws=()), LOST, RESUMING),
@@ -219,32 +219,36 @@ MISTAKES = [
     Mistake("writes-in-place", CopiesTheBest, "A copy of the best was made anew while the training was killed, and at "
             "one such moment the outcome for best() was: {killed_best}.", RESUMING),
     Mistake("writes-in-place", DraftsLookLikeCheckpoints, TORN, RESUMING),
-    Mistake("deletes-before-writing", DeletesBeforeWriting, "With keep={keep} the old ones were deleted before the new "
-            "one was there. The training was killed in between, and the outcome was: {killed}.", RESUMING),
+    Mistake("deletes-before-writing", DeletesBeforeWriting, "With keep={keep} the old ones were deleted before the "
+            "new one was there. The training was killed in between, and the outcome was: {killed}. Delete them when "
+            "the new one is complete.", RESUMING),
     *(Mistake("steps-sorted-as-text", override(Sound, number=number), "The method latest() leads to save "
-              "{latest_step}, and the newest is save {want_latest_step}: as text \"10\" comes before \"9\".", RESUMING)
+              '{latest_step}, but the newest is save {want_latest_step}: as text "10" comes before "9".', RESUMING)
       for number in (lambda self, step: str(step), lambda self, step: f"{step:06d}")),
-    *(Mistake("rounds-the-metric", override(Sound, written=written), "The method best() leads to save {best_step}, and "
-              "the lowest metric is that of save {want_best_step}: some digits, or the sign, were lost.", RESUMING)
+    *(Mistake("rounds-the-metric", override(Sound, written=written), "The method best() leads to save {best_step}, "
+              "but the lowest metric is that of save {want_best_step}: some digits, or the sign, were lost.", RESUMING)
       for written in (lambda self, metric: f"{metric:.6f}", lambda self, metric: repr(abs(metric)))),
     Mistake("best-kept-in-memory", RemembersTheBest, "A new object over the folder was asked for the best, and "
             "{best_outcome}: what an object remembers dies with its process.", RESUMING),
     Mistake("all-kept-in-memory", RemembersAll, "A new object over the folder was asked for the latest, and "
             "{latest_outcome}: look for the files in the folder, for the best as well.", RESUMING),
-    Mistake("parts-beside-the-rest", PutsPartsBesideTheRest, "In the case \"{case}\" a part is called `random`, and "
-            "{latest_outcome}. Where parts lie beside your own entries, one may take the place of such.", RESUMING),
-    Mistake("save-returns-nothing", SavesAndReturnsNothing, "In the case \"{case}\" `{what}` is {got} where {want} are "
-            "wanted: `save` returns the path of the new checkpoint.", RESUMING),
+    Mistake("parts-beside-the-rest", PutsPartsBesideTheRest, 'In the case "{case}" a part is called `random`, and '
+            "{latest_outcome}. If the parts lie beside your own entries, a part may take the place of one of these.",
+            RESUMING),
+    Mistake("save-returns-nothing", SavesAndReturnsNothing, 'In the case "{case}" `save` returned no path: it should '
+            "return the path of the new checkpoint.", RESUMING),
     Mistake("higher-is-better", override(Sound, metric=lambda self, path: -Sound.metric(self, path)), "The method "
-            "best() leads to save {best_step}, and the lowest metric is that of save {want_best_step}.", RESUMING),
-    Mistake("loads-all-that-was-saved", LoadsAllThatWasSaved, "Loading the model alone ended so: {alone}. A call of "
-            "`load` restores the parts that it gets, as for using the best model after the training.", RESUMING),
+            "best() leads to save {best_step}, but the lowest metric is that of save {want_best_step}, and lower is "
+            "better.", RESUMING),
+    Mistake("loads-all-that-was-saved", LoadsAllThatWasSaved, "Loading the model alone ended with this: {alone}. "
+            "`load` restores only the parts that it is given, so that the best model can be used without the rest.",
+            RESUMING),
     Mistake("keeps-everything", keeping(+99), OLDER, RESUMING),
     Mistake("keeps-everything", keeping(+1), OLDER, RESUMING),
     Mistake("keeps-too-few", keeping(-1), "With keep={keep} these saves are gone, and they are among the newest: "
             "{gone}.", RESUMING),
-    Mistake("load-returns-nothing", LoadsAndReturnsNothing, "In the case \"{case}\" `{what}` is {got} where {want} is "
-            "wanted: `load` returns what else the file holds, such as the step.", RESUMING),
+    Mistake("load-returns-nothing", LoadsAndReturnsNothing, 'In the case "{case}" `load` returned no dict: it should '
+            "return whatever else the file holds, such as the step.", RESUMING),
 ]  # fmt: skip
 
 

@@ -247,8 +247,8 @@ AVERAGES = "Averages of weights"
 ENTRY = "The entry {entry} came out as {value} where {want_value} is wanted: "
 WHOLE = ENTRY + "a counter has no average, and is copied as it is."
 GRAPH = (
-    "That the average keeps a graph is {graph}: every update hangs on to the one before, and memory grows with every "
-    "step."
+    'In the case "{case}" the average keeps a graph: every update hangs on to the one before, and memory grows with '
+    "every step."
 )
 REPLACED = "The parameter {replaced} is another object after copy_to: write into the one that is there."
 MISTAKES = [
@@ -260,24 +260,24 @@ MISTAKES = [
             "itself, so up to the first update the average was the model itself.", AVERAGES),
     Mistake("averages-integer-buffers", AveragesIntegers, WHOLE, AVERAGES),
     Mistake("decay-turned-round", TurnsDecayRound, ENTRY + "the decay is the weight of the old average, and the rest "
-            "that of the new value.", AVERAGES),
-    Mistake("warms-the-decay-up", WarmsUp, ENTRY + "the first updates had a smaller decay, as in some libraries. It is "
-            "the one that was given, from the first update on.", AVERAGES),
+            "is that of the new value.", AVERAGES),
+    Mistake("warms-the-decay-up", WarmsUp, ENTRY + "the first updates had a smaller decay, as in some libraries. The "
+            "decay is the given one from the first update on.", AVERAGES),
     Mistake("starts-at-zero", StartsAtZero, ENTRY + "the average starts at zero, and should start at the model's own "
             "values.", AVERAGES),
     Mistake("averages-integer-buffers", AveragesIntegersAsFloats, WHOLE, AVERAGES),
     Mistake("keeps-graph", KeepsGraph, GRAPH, AVERAGES),
     Mistake("keeps-graph", KeepsGraphOfParameters, GRAPH, AVERAGES),
-    Mistake("averages-tied-weights-twice", AveragesTiedTwice, ENTRY + "it is tied, and in a copy of the model, or "
-            "of its state, still is: it was averaged once for each of its names.", AVERAGES),
+    Mistake("averages-tied-weights-twice", AveragesTiedTwice, ENTRY + "the entry is tied to another, and still is in "
+            "a copy of the model or of its state, so it was averaged once for each of its names.", AVERAGES),
     Mistake("averages-float32-only", AveragesFloat32Only, ENTRY + "it was copied like a counter. Floats of any width "
             "are averaged: ask `is_floating_point()`.", AVERAGES),
     Mistake("stays-in-half", StaysInHalf, ENTRY + "the average was kept in half precision, where steps as small as "
             "these are rounded away. Keep it in float32.", AVERAGES),
-    Mistake("stays-in-half", StaysInFloat16, ENTRY + "bfloat16 was averaged in float32, and float16 was not: its "
-            "digits are too few for small steps as well.", AVERAGES),
+    Mistake("stays-in-half", StaysInFloat16, ENTRY + "bfloat16 was averaged in float32, but float16 was not, and it "
+            "has too few digits for small steps as well.", AVERAGES),
     Mistake("leaves-single-numbers", LeavesSingleNumbers, ENTRY + "it was copied like a counter. A float is averaged "
-            "whatever its shape: what has no dimensions may be learned as well.", AVERAGES),
+            "whatever its shape: a number without dimensions may be learned as well.", AVERAGES),
     Mistake("forgets-integer-buffers", ForgetsIntegers, WHOLE, AVERAGES),
     Mistake("forgets-buffers", ForgetsBuffers, ENTRY + "the statistics of a batch norm are buffers, and belong to the "
             "average too.", AVERAGES),
@@ -288,12 +288,12 @@ MISTAKES = [
             AVERAGES),
     Mistake("shares-memory-with-the-model", SharesIntegers, ENTRY + "the average holds the model's own tensor, which "
             "went on changing after the last update.", AVERAGES),
-    Mistake("exchanges-memory", ExchangesMemory, "After copy_to the tensor {exchanged} of the model lies elsewhere: "
-            "`.data = ` exchanges it. Write into the one that is there, as `copy_` does.", AVERAGES),
+    Mistake("exchanges-memory", ExchangesMemory, "After copy_to the tensor {exchanged} of the model lies elsewhere "
+            "in memory: `.data = ` exchanges it. Write into the one that is there, as `copy_` does.", AVERAGES),
     Mistake("rebinds-parameter", Rebinds, REPLACED, AVERAGES),
     Mistake("rebinds-parameter", Assigns, REPLACED, AVERAGES),
     Mistake("made-on-cpu", MadeOnTheCpu, "On the second device the call raised {error}: the average was made on, or "
-            "moved to, the CPU, and the model lives elsewhere.", AVERAGES),
+            "moved to, the CPU, but the model lives elsewhere.", AVERAGES),
 ]  # fmt: skip
 
 

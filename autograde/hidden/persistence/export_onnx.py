@@ -94,17 +94,17 @@ MODE = "The model was in {want_mode} mode before, and is in {its_mode} mode afte
 MISTAKES = [
     Mistake("fixed-batch", fixed_batch, FIXED, ONNX),
     *(Mistake("train-mode-export", program, "The exported program is off by up to {gap}: the model was exported in "
-              "training mode, and does there something else than when it is used.", ONNX)
+              "training mode, in which it computes something else than in evaluation mode.", ONNX)
       for program in (exports_in_train_mode, exports_in_train_mode_by_torch_export)),
     Mistake("exports-in-half", exports_in_half, "A batch of {batch} was refused: {refused}. The model takes float32, "
             "and so should its export.", ONNX),
     Mistake("leaves-eval-mode", leaves_eval_mode, MODE + "whoever goes on training it would never notice.", ONNX),
-    Mistake("leaves-training-mode", leaves_training_mode, MODE + "`train()` is not the same as the old mode.", ONNX),
+    Mistake("leaves-training-mode", leaves_training_mode, MODE + "`train()` does not bring the old mode back.", ONNX),
     Mistake("never-saves", never_saves, "In the case \"{case}\" the file at `path` is what is examined, and it {file}.",
             ONNX),
     Mistake("fixed-batch", batch_of_one, FIXED, ONNX),
-    Mistake("wakes-frozen-parts", wakes_a_frozen_norm, 'In the case "{case}" the parts of the model are {got}, where '
-            "{want} is wanted: `train(training)` sets all of them alike, and one of them was in eval mode.", ONNX),
+    Mistake("wakes-frozen-parts", wakes_a_frozen_norm, 'In the case "{case}" the parts of the model are {got} '
+            "afterwards: `train(training)` sets all of them alike, but one of them was in eval mode before.", ONNX),
 ]  # fmt: skip
 
 

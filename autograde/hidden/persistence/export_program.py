@@ -106,7 +106,7 @@ NOT_BACK = (
     "wanted: what came back is not what was loaded from the file."
 )
 BOUNDED = (
-    "A batch of {batch} was refused: {refused}. A Dim with a `max` promises that no batch is larger, and here it may "
+    "A batch of {batch} was refused: {refused}. A Dim with a `max` promises that no batch is larger, but here it may "
     "have any size."
 )
 MISTAKES = [
@@ -118,25 +118,25 @@ MISTAKES = [
             "the batch, that may vary. The width of the input is fixed by the weights.", PROGRAM),
     Mistake("returns-original", returns_the_model, NOT_BACK, PROGRAM),
     Mistake("returns-original", returns_what_was_saved, NOT_BACK, PROGRAM),
-    Mistake("returns-original", returns_a_copy, "The call returned {returned}: wanted is what was loaded back from the "
-            "file, which shows whether the file is any good.", PROGRAM),
+    Mistake("returns-original", returns_a_copy, "The call returned {returned}: the module that was loaded back from "
+            "the file is wanted, since it shows whether the file is any good.", PROGRAM),
     Mistake("bounded-batch", at_most_1024, BOUNDED, PROGRAM),
     Mistake("bounded-batch", at_most_6, BOUNDED, PROGRAM),
-    Mistake("exports-in-train-mode", exports_in_train_mode, "In the case \"{case}\", `{what}` is {got} where {want} is "
-            "wanted: the model was put into training mode, and the mode is part of what was written down.", PROGRAM),
+    Mistake("exports-in-train-mode", exports_in_train_mode, 'In the case "{case}", `{what}` is {got} where {want} is '
+            "wanted: the model was put into training mode, and the mode is part of what is exported.", PROGRAM),
     Mistake("saves-elsewhere", saves_elsewhere, "The file at `path` {file}: the program was saved under another "
             "name, or not at all.",
             PROGRAM),
-    Mistake("returns-the-program", returns_the_program, "The call returned {returned}: a program is not called itself; "
-            "its method `module()` gives what can be.", PROGRAM),
+    Mistake("returns-the-program", returns_the_program, "The call returned {returned}: a program itself cannot be "
+            "called; its method `module()` returns a module that can.", PROGRAM),
     Mistake("returns-nothing", returns_nothing, "The call returned {returned}; a module that can be called is wanted, "
             "loaded back from the file.", PROGRAM),
     Mistake("never-saves", never_saves, "The file at `path` {file}: the program was made, and either not saved or "
             "saved under another name.", PROGRAM),
-    Mistake("another-format", saves_torchscript, "Wanted in the file is what `torch.export.save` writes; TorchScript, "
+    Mistake("another-format", saves_torchscript, "The file should hold what `torch.export.save` writes; TorchScript, "
             "for one, is another format. Read as a program, the file was refused: {refused}", PROGRAM),
-    Mistake("pickles-module", pickles_the_module, "Read as a program and called with a tensor, the file was refused. "
-            "Wanted there is what `torch.export.save` writes, which needs no class and no Python. It said: {refused}",
+    Mistake("pickles-module", pickles_the_module, "The file should hold what `torch.export.save` writes, which needs "
+            "neither your class nor Python. Read as a program, the file was refused: {refused}",
             PROGRAM),
 ]  # fmt: skip
 

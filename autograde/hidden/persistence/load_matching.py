@@ -155,40 +155,41 @@ REBOUND = (
     "one, which nobody uses any more."
 )
 SHARED = (
-    "After the call the model was trained on, and then `state` was changed along with it: `.data = ` and "
-    "`assign=True` hand over the tensor {shared} itself, and its numbers are to be copied."
+    "When the model was trained after the call, `state` changed along with it: `.data = ` and `assign=True` hand "
+    "over the tensor {shared} itself. Copy its numbers instead."
 )
 LISTS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
     one("crashes-on-shape", crashes_on_shape, 'In the case "{case}" the call raised "{error}": strict=False forgives '
         'names that do not fit, but never a shape.', NAMES),
     one("rebinds-parameter", Rebinds(), REBOUND, NAMES),
-    one("skips-the-buffers", SkipsBuffers(), LISTS + "buffers are entries as parameters are.", NAMES),
-    one("skips-second-names", SkipsSecondNames(), LISTS + "a tied tensor has two names in the state, and "
-        "`named_parameters()` gives it once.", NAMES),
-    one("skips-the-buffers", SkipsBuffersAndSecondNames(), LISTS + "buffers are entries as parameters are, and so is a "
-        "tied tensor under its second name.", NAMES),
-    one("lists-what-the-model-lacks", ListsWhatTheModelHas(), "Among the skipped is {extra}, which the state does not "
-        "have at all: both lists are about the entries of `state`.", NAMES),
+    one("skips-the-buffers", SkipsBuffers(), LISTS + "buffers are entries just as parameters are.", NAMES),
+    one("skips-second-names", SkipsSecondNames(), LISTS + "a tied tensor has two names in the state, but "
+        "`named_parameters()` gives it only once.", NAMES),
+    one("skips-the-buffers", SkipsBuffersAndSecondNames(), LISTS + "buffers are entries just as parameters are, and "
+        "so is a tied tensor under its second name.", NAMES),
+    one("lists-what-the-model-lacks", ListsWhatTheModelHas(), "Among the skipped names is {extra}, which the state "
+        "does not have at all: both lists are about the entries of `state`.", NAMES),
     one("rebinds-parameter", assigns, REBOUND, NAMES),
-    one("compares-numbers-of-elements", ComparesNumbersOfElements(), LISTS + "as many numbers in another shape are no "
-        "match.", NAMES),
-    one("broadcasts-silently", Broadcasts(), LISTS + "a row can be copied into a whole table, and is not a "
-        "match.", NAMES),
+    one("compares-numbers-of-elements", ComparesNumbersOfElements(), LISTS + "as many numbers in another shape are "
+        "not a match.", NAMES),
+    one("broadcasts-silently", Broadcasts(), LISTS + "a row can be copied into a whole table, but it is not a match.",
+        NAMES),
     one("not-sorted", NeverSorts(), LISTS + "both lists are sorted.", NAMES),
     one("swaps-the-lists", SwapsTheLists(), LISTS + "what was loaded comes first, and then what was skipped.", NAMES),
-    one("copies-nothing", CopiesNothing(), "The entry {entry} is listed, and the model does not have it: nothing "
-        "was copied into its own tensors. What is put into the dict that `state_dict()` returns does not reach it.",
+    one("copies-nothing", CopiesNothing(), "The entry {entry} is listed as loaded, but its numbers are not in the "
+        "model: nothing was copied into the model's own tensors. What is put into the dict that `state_dict()` "
+        "returns does not reach them.",
         NAMES),
     one("shares-memory", hands_over, SHARED, NAMES),
     one("shares-memory", hands_over, SHARED, NAMES, remove_duplicate=False),
     one("takes-the-dtype-over", takes_the_dtype_over, 'In the case "{case}" the entry {cast} of the model is {dtype} '
-        "afterwards, which it was not: `.data = ` exchanges the tensor, and `copy_` converts into the one that is "
-        "there.", NAMES),
+        "afterwards, which it was not before: `.data = ` exchanges the tensor, and `copy_` converts into the one "
+        "that is there.", NAMES),
     one("lists-what-the-model-lacks", lists_missing_keys, LISTS + "the missing keys of `load_state_dict` are those "
-        "that the state lacks; asked for are entries of `state`.", NAMES),
-    one("changes-its-input", deletes_what_does_not_fit, "`{what}` is {got} where {want} is wanted: the "
-        "caller's own dict was changed, as by `del`.", NAMES),
+        "that the state lacks; the entries of `state` are asked for.", NAMES),
+    one("changes-its-input", deletes_what_does_not_fit, "The caller's own dict was {got} by the call, and should be "
+        "{want}: take nothing out of it, as `del` does.", NAMES),
 ]  # fmt: skip
 
 

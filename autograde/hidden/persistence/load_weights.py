@@ -113,22 +113,23 @@ def loads_parameters_only(model: nn.Module, path: Path, device: str = "cpu") -> 
 
 LOADING = "Loading: what, where, and in which mode"
 MODE = (
-    "After loading, the model is in {its_mode} mode, which it was not in before: loading brings numbers, and the mode "
-    "is the caller's."
+    "After loading, the model is in {its_mode} mode, which it was not in before: loading brings numbers, and the "
+    "mode is the caller's choice."
 )
-RETURNED = "The call returned {returned}, and should return the model itself, so that it can be used at once."
+RETURNED = "The call returned {returned}. The model itself should come back, so that it can be used at once."
 MISTAKES = [
-    Mistake("no-map-location", no_map_location, "A file that was saved on another machine's GPU ended with this: "
-            "{message}. Without map_location every tensor wants to go where it was.", LOADING),
-    Mistake("unsafe-load", unsafe_load, "The file held a pickled call, and loading it {code}: with weights_only=False "
-            "whoever wrote the file decides what happens on your machine.", LOADING),
-    Mistake("ignores-missing-keys", ignores_missing_keys, "The entry {entry} did not fit, and nobody was told: there "
-            "was {refused}. With strict=False, or a loop of your own, a half-loaded model looks like a "
+    Mistake("no-map-location", no_map_location, "Loading a file that was saved on another machine's GPU ended with "
+            "this: {message}. Without map_location every tensor wants to go back to where it was.", LOADING),
+    Mistake("unsafe-load", unsafe_load, "The file held a pickled call, which {code} while loading: with "
+            "weights_only=False whoever wrote the file decides what happens on your machine.", LOADING),
+    Mistake("ignores-missing-keys", ignores_missing_keys, "The entry {entry} did not fit, and nobody was told: the "
+            "outcome was {refused}. With strict=False, or a loop of your own, a half-loaded model looks like a "
             "loaded one.", LOADING),
-    Mistake("ignores-unexpected-keys", ignores_unexpected_keys, "The file had an entry too many, {entry}, and there "
-            "was {refused}. What the model has no place for may be what it was trained with.", LOADING),
-    Mistake("skips-other-shapes", skips_other_shapes, "The entry {entry} of the file had another shape than the "
-            "model's, and there was {refused}. What does not fit is an error, or part of the model stays random.",
+    Mistake("ignores-unexpected-keys", ignores_unexpected_keys, "The file had an entry too many, {entry}, and the "
+            "outcome was {refused}. An entry without a place in the model may be a sign of the wrong file.", LOADING),
+    Mistake("skips-other-shapes", skips_other_shapes, "The entry {entry} of the file had a different shape from the "
+            "model's, and the outcome was {refused}. What does not fit has to be an error, or part of the model "
+            "stays random.",
             LOADING),
     Mistake("assigns", assigns, "After loading, weights that were tied are {tied}: `assign=True` puts new parameters "
             "into the model, one under each name, and they no longer learn together.", LOADING),
@@ -140,11 +141,11 @@ MISTAKES = [
     Mistake("returns-something-else", returns_nothing, RETURNED, LOADING),
     Mistake("returns-something-else", returns_the_keys, RETURNED, LOADING),
     Mistake("returns-something-else", returns_the_weights, RETURNED, LOADING),
-    Mistake("forgets-buffers", loads_parameters_only, "The entry {unfilled} is not what the file holds: buffers, such "
-            "as the statistics of a batch norm, are no parameters; `load_state_dict` fills both, and complains for "
-            "both.", LOADING),
-    Mistake("hides-the-names", hides_the_names, "The exception said {message}, and not which entry: {entry} is what "
-            "you need to know to mend it.", LOADING),
+    Mistake("forgets-buffers", loads_parameters_only, "The entry {unfilled} is not what the file holds: buffers, "
+            "such as the statistics of a batch norm, are not parameters; `load_state_dict` fills both, and complains "
+            "about both.", LOADING),
+    Mistake("hides-the-names", hides_the_names, 'The exception said "{message}", but not which entry: without the '
+            "name {entry} nobody can mend it.", LOADING),
 ]  # fmt: skip
 
 

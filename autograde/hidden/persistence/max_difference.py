@@ -173,21 +173,21 @@ IGNORED = FOUND + "a NaN on one side alone is as wrong as can be, and it was pas
 ONE_INPUT = FOUND + "either it is that of one input alone, or not the largest. All entries of all inputs count."
 MISTAKES = [
     Mistake("mean-hides-outlier", MeanOfEntries(), MEAN, PARITY),
-    Mistake("takes-a-norm", Norm(), FOUND + "a norm adds up all entries, and the largest single difference is meant.",
+    Mistake("takes-a-norm", Norm(), FOUND + "a norm adds up all entries, but the largest single difference is meant.",
             PARITY),
     Mistake("nan-ignored", IgnoresNan(), IGNORED, PARITY),
     Mistake("nan-ignored", ReplacesNan(), FOUND + "a number, such as 0, was put in place of NaN and compared with the "
             "other side. NaN on one side alone is as wrong as can be.", PARITY),
-    Mistake("broadcasts-silently", Broadcasts(), "Outputs of two shapes gave {refused}: subtraction broadcasts them "
-            "into a third, which nobody meant.", PARITY),
+    Mistake("broadcasts-silently", Broadcasts(), "Outputs of two different shapes gave {refused}: subtraction "
+            "broadcasts them to a common shape, which nobody meant.", PARITY),
     Mistake("signed", Signed(), FOUND + "without abs, what is too low counts as no difference.", PARITY),
     Mistake("nan-ignored", compares_in_python, IGNORED, PARITY),
     Mistake("mean-hides-outlier", MeanOfInputs(), MEAN, PARITY),
     Mistake("mean-hides-outlier", MeanOfEverything(), MEAN, PARITY),
-    Mistake("nan-propagates", PassesNanOn(), FOUND + "NaN against NaN is not a difference, and against a number an "
-            "infinite one.", PARITY),
-    Mistake("nan-never-equal", NanNeverEqual(), FOUND + "both sides have NaN in the same place, and so they agree "
-            "there.", PARITY),
+    Mistake("nan-propagates", PassesNanOn(), FOUND + "NaN against NaN counts as 0, and NaN against a number as inf.",
+            PARITY),
+    Mistake("nan-never-equal", NanNeverEqual(), FOUND + "both sides have NaN in the same place, so they agree there.",
+            PARITY),
     Mistake("wraps-around", SubtractsIntegers(), FOUND + "the outputs of the case \"{case}\" are integers without a "
             "sign, and what is below zero wraps around; subtract them as floats.", PARITY),
     Mistake("wraps-around", FillsIntegers(), "In the case \"{case}\" the call raised {error}: integers have no inf, "

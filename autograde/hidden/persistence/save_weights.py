@@ -133,12 +133,11 @@ def changes_the_mode(model: nn.Module, path: Path) -> None:
 
 FILES = "A file of numbers"
 IN_PLACE = (
-    'In the case "{case}" the file was {moments} while it was saved: a crash at that moment leaves no file there that '
-    "is whole."
+    'In the case "{case}" the file was {moments} while it was saved: a crash at that moment leaves no whole file there.'
 )
 OTHER_DISK = (
-    "Renaming the draft ended so: {saving}. Another folder, such as the current one or that of temporary files, may be "
-    "on another disk, and from there nothing can be renamed. Put the draft beside `path`."
+    "Renaming the draft ended with this: {saving}. Another folder, such as the current one or that of temporary "
+    "files, may be on another disk, and from there nothing can be renamed. Put the draft beside `path`."
 )
 MISTAKES = [
     Mistake("pickles-module", pickles_the_module, "Weights-only loading was {loading}: the file holds the model as an "
@@ -146,25 +145,25 @@ MISTAKES = [
     Mistake("writes-in-place", writes_in_place, IN_PLACE, FILES),
     Mistake("writes-in-place", writes_bytes_in_place, IN_PLACE, FILES),
     Mistake("writes-in-place", copies_the_draft, IN_PLACE, FILES),
-    Mistake("writes-in-place", moves_from_another_folder, IN_PLACE + " `shutil.move` copies where it cannot rename: "
-            "from another folder, which may be on another disk.", FILES),
-    Mistake("writes-in-place", writes_a_first_file_in_place, IN_PLACE + " That there was none before is no "
-            "difference.", FILES),
+    Mistake("writes-in-place", moves_from_another_folder, IN_PLACE + " `shutil.move` copies where it cannot rename, "
+            "and another folder may be on another disk.", FILES),
+    Mistake("writes-in-place", writes_a_first_file_in_place, IN_PLACE + " It makes no difference that there was none "
+            "before.", FILES),
     Mistake("draft-in-another-folder", replaces_from_another_folder, OTHER_DISK, FILES),
     Mistake("draft-in-another-folder", drafts_in_the_current_folder, OTHER_DISK, FILES),
     Mistake("deletes-the-old-first", deletes_the_old_first, IN_PLACE, FILES),
-    Mistake("leaves-the-draft", leaves_the_draft, "In the case \"{case}\" the file at `path` {file}. What is saved "
-            "beside it has still to be put in its place, with `os.replace`.", FILES),
+    Mistake("leaves-the-draft", leaves_the_draft, 'In the case "{case}" the file at `path` {file}. What is saved '
+            "beside it still has to be put in its place, with `os.replace`.", FILES),
     Mistake("forgets-buffers", saves_parameters, "The file has the names {names}, and {missing} are missing: "
             "buffers belong to the state as parameters do.", FILES),
-    Mistake("wraps-the-state", wraps_the_state, "The file has the names {names} at its top, where those of the weights "
-            "are wanted: here it holds the state_dict itself.", FILES),
+    Mistake("wraps-the-state", wraps_the_state, "The file has the names {names} at its top, where those of the "
+            "weights are wanted: the file should hold the state_dict itself.", FILES),
     Mistake("left-on-the-device", leaves_it_on_the_device, "The tensors in the file are on {on}: on a machine without "
             "such a device it does not load. Bring each of them to the CPU first.", FILES),
     Mistake("moves-the-model", moves_the_model, "The model was {afterwards} by the call, and it should stay as it is: "
             "`model.cpu()` moves the model itself. Move the tensors of its `state_dict`.", FILES),
-    Mistake("changes-the-mode", changes_the_mode, "Whether the model's mode was kept: {got}, where {want} is wanted. "
-            "What is saved does not depend on it, and whoever called goes on training.", FILES),
+    Mistake("changes-the-mode", changes_the_mode, 'In the case "{case}" the model is no longer in the mode in which '
+            "it came. What is saved does not depend on the mode, and the caller may go on training.", FILES),
     Mistake("loses-the-names", loses_the_names, "The file holds {holds}: without names nothing says which tensor "
             "belongs where.", FILES),
 ]  # fmt: skip

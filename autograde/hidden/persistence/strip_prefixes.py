@@ -128,8 +128,9 @@ MISTAKES = [
             "may take gigabytes, and only its names change.", NAMES),
     Mistake("replaces-inside-names", strip_everywhere, INSIDE, NAMES),
     Mistake("replaces-inside-names", strip_middle, INSIDE, NAMES),
-    Mistake("replaces-inside-names", strip_to_the_last, "The result has the name {name} where {meant} is wanted: all "
-            "up to the last such word was cut off, and only what stands in front is the wrapper's.", NAMES),
+    Mistake("replaces-inside-names", strip_to_the_last, "The result has the name {name} where {meant} is wanted: "
+            "everything up to the last such word was cut off, but only what stands in front belongs to a wrapper.",
+            NAMES),
     Mistake("one-level-only", strip_once, LEVELS, NAMES),
     one("one-level-only", strip_once, LEVELS, NAMES, order=PREFIXES[::-1]),
     Mistake("one-level-only", strip_one, LEVELS, NAMES),
@@ -137,7 +138,7 @@ MISTAKES = [
     Mistake("strips-letters", strip_letters, "The result has the name {name} where {meant} is wanted: `lstrip` takes "
             "off any of the given letters, not the word they make.", NAMES),
     Mistake("forgets-the-dot", strip_without_dots, "The result has the name {name} where {meant} is wanted: a name "
-            "that only begins with the same letters lost them.", NAMES),
+            "that only begins with the same letters lost them. The dot is part of the prefix.", NAMES),
     Mistake("changes-its-input", strip_in_place, "The state that was handed in is {afterwards} afterwards, because "
             "the names were taken out of it; a new dict is wanted.", NAMES),
     Mistake("goes-by-the-first-name", strip_by_the_first, "The result has the name {name} where {meant} is wanted: "

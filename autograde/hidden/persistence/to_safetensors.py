@@ -91,12 +91,14 @@ def safely_merging_equal_values(model: nn.Module, path: Path) -> None:
     save_file(kept, str(path))
 
 
-ON_TIED = 'In the case "{case}" saving ended so: {saving}. Tied tensors share memory, and the file holds each once.'
+ON_TIED = (
+    'In the case "{case}" saving ended with this: {saving}. Tied tensors share memory, and the file holds each once.'
+)
 MISTAKES = [
     Mistake("fails-on-tied", safely_by_file, ON_TIED, SAFE),
     one("fails-on-tied", safely_by_file, ON_TIED, SAFE, contiguous=False),
-    Mistake("fails-on-noncontiguous", safely_as_it_lies, "In the case \"{case}\" saving ended with this: {saving}. The "
-            "file holds elements in their order, so they have to be put in order first.", SAFE),
+    Mistake("fails-on-noncontiguous", safely_as_it_lies, 'In the case "{case}" saving ended with this: {saving}. The '
+            "file holds the elements in order, so make such tensors contiguous first.", SAFE),
     one("stores-tied-twice", safely_by_file, "In the case \"{case}\" load_model said: {loading}. A tied tensor "
               "was stored under each of its names, as if there were two.", SAFE, cloned=True),
     Mistake("forgets-buffers", safely_the_parameters, 'In the case "{case}" load_model said: {loading}. Buffers '
@@ -109,10 +111,10 @@ MISTAKES = [
             "{afterwards}. Make contiguous copies for the file, and leave the model's parameters as they are.", SAFE),
     Mistake("casts-to-float32", safely_in_float32, 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
             "on the way the numbers were rounded to float32.", SAFE),
-    Mistake("changes-the-model", safely_in_eval_mode, "The model that was only to be saved is {afterwards}: it stays "
-            "as it is.", SAFE),
-    Mistake("changes-the-model", safely_after_turning, "The model that was only to be saved has changed: {afterwards}. "
-            "Make the copies contiguous, not its own parameters.", SAFE),
+    Mistake("changes-the-model", safely_in_eval_mode, "The model that was only to be saved is now {afterwards}. "
+            "Leave it as it is.", SAFE),
+    Mistake("changes-the-model", safely_after_turning, "The model that was only to be saved has changed: "
+            "{afterwards}. Make copies contiguous, not the model's own parameters.", SAFE),
 ]  # fmt: skip
 
 

@@ -178,26 +178,28 @@ def is_generous(fn: AnyFunction, example: Tensor, other: Tensor) -> bool:
 
 
 WRONG = "For a function with {function} the answer was {found} where {meant} is wanted: "
-RECORDED = WRONG + "two recordings may have other operations, and the same results."
+RECORDED = WRONG + "two recordings may differ in their operations and still give the same results."
 MISTAKES = [
     Mistake("compares-on-example", differs_on_example, WRONG + "on the example itself a trace is right.", SCRIPT),
     Mistake("scripts-not-traces", differs_by_script, WRONG + "a script is compiled from the source and keeps its "
             "branches; a trace has one path.", SCRIPT),
     Mistake("compares-two-inputs", differs_between_inputs, WRONG + "results for one input were compared with results "
             "for another, and they may well differ.", SCRIPT),
-    Mistake("compares-two-inputs", differs_between_traced_inputs, WRONG + "`fn` was run on {ran_on} alone, so what the "
-            "trace gives for one input was compared with what it gives for another.", SCRIPT),
+    Mistake("compares-two-inputs", differs_between_traced_inputs, "`fn` was run on {ran_on} alone, so what the trace "
+            "gives for one input was compared with what it gives for another. Compare the two on `other`.", SCRIPT),
     Mistake("compares-on-example", differs_traced_on_other, WRONG + "`fn` was run on {ran_on} alone. A trace that was "
             "made on `other` is right there.", SCRIPT),
     Mistake("compares-recordings", differs_in_graphs, RECORDED, SCRIPT),
     Mistake("compares-recordings", differs_in_retracing, RECORDED, SCRIPT),
     Mistake("believes-warnings", differs_by_warning, "`fn` was run on {ran_on} alone, so what it gives on `other` was "
             "not looked at. A warning says that a trace may go wrong on some input, not on which.", SCRIPT),
-    Mistake("compares-shapes", differs_in_shape, WRONG + "two results of one shape may hold other numbers.", SCRIPT),
-    Mistake("compares-sums", differs_in_sum, WRONG + "other entries may have the same sum.", SCRIPT),
+    Mistake("compares-shapes", differs_in_shape, WRONG + "two results of the same shape may hold different numbers.",
+            SCRIPT),
+    Mistake("compares-sums", differs_in_sum, WRONG + "different entries may have the same sum.", SCRIPT),
     *(one("difference-signed", differs_one_way, WRONG + "a difference may be negative, and only its absolute value "
           "shows how large it is.", SCRIPT, sign=sign) for sign in (1, -1)),
-    Mistake("compares-exactly", differs_exactly, WRONG + "the last digits differ by rounding, which is no difference.",
+    Mistake("compares-exactly", differs_exactly, WRONG + "the last digits differ by rounding, which does not count "
+            "as a difference.",
             SCRIPT),
     Mistake("wants-all-to-differ", differs_everywhere, WRONG + "one entry that differs is enough.", SCRIPT),
     Mistake("wants-all-to-differ", differs_entry_by_entry, WRONG + "one entry that differs is enough.", SCRIPT),
@@ -214,7 +216,7 @@ MISTAKES = [
     Mistake("too-generous", is_generous, WRONG + "that is more than rounding.", SCRIPT),
     Mistake("answer-turned-round", agrees, WRONG + "True means that they disagree.", SCRIPT),
     Mistake("returns-numpy-bool", differs_in_numpy, "The call returned {returned}, and a Python bool is wanted: "
-            "`bool(...)` makes one of it.", SCRIPT),
+            "`bool(...)` makes a Python bool of it.", SCRIPT),
     Mistake("returns-tensor", differs_in_tensors, "The call returned {returned}, and a Python bool is wanted.", SCRIPT),
 ]  # fmt: skip
 

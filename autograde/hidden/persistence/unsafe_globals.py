@@ -87,8 +87,8 @@ def unsafe_functions(path: Path) -> list[str]:
 
 
 EXECUTED = (
-    'In the case "{case}" `{what}` is {got} where {want} is wanted: the file was loaded with everything in it, and '
-    "whoever does that to find out what a pickle would do has run it already."
+    'In the case "{case}" the file was loaded with everything in it: whoever does that to find out what a pickle '
+    "would do has run it already."
 )
 SAFE_LISTED = "The list has {extra}, which weights-only loading accepts: only what it would refuse is wanted."
 MISTAKES = [
@@ -104,8 +104,8 @@ MISTAKES = [
             "weights-only loading names the first that it meets, and there are more.", PICKLE),
     Mistake("names-without-module", unsafe_bare, "The names came as {names} where {want_names} is wanted: what a name "
             "means depends on the module it is from.", PICKLE),
-    Mistake("trusts-torch", unsafe_functions, "The list lacks {lost}: a name from torch is not safe for being from "
-            "torch, since a whole module is an object with code.", PICKLE),
+    Mistake("trusts-torch", unsafe_functions, "The list lacks {lost}: a name is not safe just because it is from "
+            "torch: a whole module is an object with code.", PICKLE),
 ]  # fmt: skip
 
 

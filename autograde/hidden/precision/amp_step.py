@@ -214,61 +214,63 @@ class ReturnsNothing(Step):
 
 PROTOCOL = "The protocol, in order"
 VALUE = 'In the case "{case}", `{what}` came out as {got} where {want} is wanted: '
-CAST = "`{what}` was {got} and should be {want}: "
+CAST = "`{what}`: {got}; wanted: {want}. "
 ORDER = 'The order was "{got}" where "{want}" is wanted: '
 CLIP_EARLY = (
-    'In the case "{case}" the order was "{got}" where "{want}" is wanted: before `scaler.unscale_` the '
-    "gradients carry the scale. Clipped then, they are cut down to max_norm = {max_norm} and divided by the scale "
-    "afterwards, even if you have divided them by hand."
+    'In the case "{case}" the order was "{got}" where "{want}" is wanted: before `scaler.unscale_` the gradients carry '
+    "the scale. If they are clipped at that point, they are cut down to max_norm = {max_norm} and then divided by the "
+    "scale in `scaler.step`, even if you have divided them by hand."
 )
-DTYPE = CAST + "the dtype is the caller's choice."
+DTYPE = CAST + "The dtype is the caller's choice."
 MISTAKES = [
     Mistake("clips-before-unscale", ClipsScaled(), CLIP_EARLY, PROTOCOL),
     Mistake("clips-before-unscale", ClipsThenUnscales(), CLIP_EARLY, PROTOCOL),
-    Mistake("no-autocast", NoAutocast(), CAST + "either there is no `torch.autocast` around them, or it is for another "
-            "kind of device, or not enabled. Forward and loss run in float32, and nothing is gained.", PROTOCOL),
-    Mistake("loss-outside-autocast", LossOutside(), CAST + "the loss belongs inside as well. Autocast takes care that "
-            "it is computed in float32; outside, half-precision logits go into it as they are.", PROTOCOL),
-    Mistake("backward-inside-autocast", BackwardInside(), CAST + "leave the block before `backward`, which takes each "
+    Mistake("no-autocast", NoAutocast(), CAST + "Either there is no `torch.autocast` around forward and loss, or it is "
+            "for another kind of device, or not enabled. They run in float32, and nothing is gained.", PROTOCOL),
+    Mistake("loss-outside-autocast", LossOutside(), CAST + "The loss belongs inside autocast as well. Autocast takes "
+            "care that it is computed in float32; outside, half-precision logits go into it as they are.", PROTOCOL),
+    Mistake("backward-inside-autocast", BackwardInside(), CAST + "Leave the block before `backward`, which takes each "
             "operator's dtype from the forward pass and needs no autocast of its own.", PROTOCOL),
     Mistake("dtype-ignored", AlwaysFloat16(), DTYPE, PROTOCOL),
     Mistake("dtype-ignored", NamesNoDtype(), DTYPE, PROTOCOL),
     Mistake("dtype-ignored", AlwaysBfloat16(), DTYPE, PROTOCOL),
     Mistake("no-scaler-update", NeverUpdates(), ORDER + "without `update` the scale neither grows nor backs off, and "
             "the next call of `step` is refused.", PROTOCOL),
-    Mistake("updates-before-step", UpdatesFirst(), ORDER + "`update` closes the round, and changes the scale; it comes "
-            "last.", PROTOCOL),
+    Mistake("updates-before-step", UpdatesFirst(), ORDER + "`update` closes the round and may change the scale, so it "
+            "comes last.", PROTOCOL),
     Mistake("missing-zero-grad", NeverClears(), VALUE + "gradients of an earlier step were still there, and `backward` "
             "added the new ones to them.", PROTOCOL),
     Mistake("missing-zero-grad", ClearsAfterwards(), VALUE + "the gradients were cleared only after the step, so those "
             "that were there before the call still counted.", PROTOCOL),
     Mistake("clears-the-model-only", ClearsTheModel(), VALUE + "the optimizer holds a parameter that is not the "
-            "model's, as a loss may have one, and its old gradient still counted: `optimizer.zero_grad()` clears all.",
+            "model's (a loss may have some of its own), and its old gradient still counted. `optimizer.zero_grad()` "
+            "clears them all.",
             PROTOCOL),
     Mistake("never-scales", NeverScales(), ORDER + "`backward` was called on the loss itself, so small gradients "
             "vanish in the 16-bit parts of the network, and the step divides by a scale that was never there.",
             PROTOCOL),
     Mistake("steps-past-the-scaler", StepsScaled(), ORDER + "`optimizer.step()` was called directly, on gradients that "
-            "still carry the scale, and whatever they hold.", PROTOCOL),
+            "still carry the scale, and even if they hold inf or NaN.", PROTOCOL),
     Mistake("steps-past-the-scaler", UnscalesAndStepsItself(), ORDER + "`optimizer.step()` was called directly. After "
             "an overflow it fills the weights with NaN; `scaler.step` leaves such a step out.", PROTOCOL),
-    Mistake("never-clips", NeverClips(), ORDER + "max_norm was given, and the gradients were not clipped before "
-            "the step.", PROTOCOL),
+    Mistake("never-clips", NeverClips(), ORDER + "max_norm was given, but the gradients were not clipped before the "
+            "step.", PROTOCOL),
     Mistake("takes-zero-for-none", TakesZeroForNone(), ORDER + "max_norm was 0, which `if max_norm` takes for None: "
             "ask `is not None`.", PROTOCOL),
     Mistake("clips-the-first-group", ClipsTheFirstGroup(), VALUE + "the optimizer has more than one group of "
             "parameters, and only the gradients of the first were clipped to {max_norm}.", PROTOCOL),
-    Mistake("clips-each-tensor", ClipsEachTensor(), VALUE + "the gradient of each parameter was clipped by itself, and "
+    Mistake("clips-each-tensor", ClipsEachTensor(), VALUE + "the gradient of each parameter was clipped by itself, but "
             "max_norm = {max_norm} is meant for the norm of all of them together.", PROTOCOL),
     Mistake("clips-values", ClipsValues(), VALUE + "each entry was cut off at max_norm = {max_norm}, which is meant "
             "for the norm of all gradients together.", PROTOCOL),
     Mistake("returns-scaled-loss", ReturnsScaledLoss(), VALUE + "that is the loss times the scale.", PROTOCOL),
-    Mistake("divides-by-the-new-scale", DividesByTheNewScale(), VALUE + "the scaled loss was divided by the scale that "
-            "`update` had left, and `update` may change it. The loss itself is still there.", PROTOCOL),
-    Mistake("returns-tensor", ReturnsTensor(), "What came back is {got} where {want} is wanted, a Python float.",
+    Mistake("divides-by-the-new-scale", DividesByTheNewScale(), VALUE + "the scaled loss was divided by the scale as "
+            "`update` left it, and `update` may change the scale. The loss itself is still there to return.", PROTOCOL),
+    Mistake("returns-tensor", ReturnsTensor(), "Step by step, what came back is {got} where {want} is wanted: the loss "
+            "has to be a Python float.",
             PROTOCOL),
-    Mistake("returns-nothing", ReturnsNothing(), "What came back is {got} where {want} is wanted, the loss as a Python "
-            "float.", PROTOCOL),
+    Mistake("returns-nothing", ReturnsNothing(), "Step by step, what came back is {got} where {want} is wanted: return "
+            "the loss as a Python float.", PROTOCOL),
 ]  # fmt: skip
 
 

@@ -86,17 +86,17 @@ WHICH = "Which dtype on which device"
 CHIP = "For {device}{chip}, the answer was {got} where {want} is wanted: "
 BOUNDARY = CHIP + "bfloat16 is native from compute capability 8.0 on."
 MISTAKES = [
-    Mistake("float16-on-cpu", float16_on_cpu, CHIP + "a CPU computes in float16 as it must, but slowly, and it would "
-            "need loss scaling.", WHICH),
+    Mistake("float16-on-cpu", float16_on_cpu, CHIP + "a CPU can compute in float16, but only slowly, and training "
+            "would need loss scaling.", WHICH),
     Mistake("trusts-emulation", trusts_emulation, CHIP + "this chip has no bfloat16 of its own, it only emulates it, "
             "and that gains no speed. `torch.cuda.is_bf16_supported()` says True all the same, unless you ask with "
             "`including_emulation=False`.", WHICH),
-    Mistake("asks-the-current-device", asks_the_current_device, CHIP + "that is right for the current device, and "
+    Mistake("asks-the-current-device", asks_the_current_device, CHIP + "that is right for the current device, but "
             "another one was asked about.", WHICH),
-    Mistake("asks-the-current-device", asks_the_first_device, CHIP + "that is right for the first device, and another "
+    Mistake("asks-the-current-device", asks_the_first_device, CHIP + "that is right for the first device, but another "
             "one was asked about.", WHICH),
     Mistake("takes-no-index-for-the-first", takes_no_index_for_the_first, CHIP + "that is right for the first device, "
-            "and torch.device('cuda') is the current one. Hand the device on as it is.", WHICH),
+            "but torch.device('cuda') means the current one. Pass the device on as you got it.", WHICH),
     Mistake("misses-devices-with-an-index", compares_whole_devices, CHIP + "torch.device('cuda:0') is not equal to "
             "torch.device('cuda'). Compare `device.type`.", WHICH),
     Mistake("never-bfloat16", autocasts_default, CHIP + "that is autocast's default for every GPU. From compute "
@@ -106,7 +106,7 @@ MISTAKES = [
     Mistake("wrong-boundary", only_8, CHIP + "bfloat16 is native from compute capability 8.0 on, and later chips have "
             "it too.", WHICH),
     Mistake("wrong-boundary", from_7_5_on, BOUNDARY, WHICH),
-    Mistake("returns-text", returns_text, CHIP + "a torch.dtype, not its name.", WHICH),
+    Mistake("returns-text", returns_text, CHIP + "return a torch.dtype, not its name.", WHICH),
 ]  # fmt: skip
 
 

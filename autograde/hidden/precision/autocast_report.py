@@ -179,29 +179,31 @@ class SwallowsTheError(Report):
 
 CASTS = "What autocast casts, and what it keeps"
 LAYER = 'In the case "{case}", `{layer}` is reported as {layer_got} where {layer_want} is right: '
-HOOKS = "Of the hooks on the model, {got}; wanted: {want}. "
+ABSENT = 'In the case "{case}", `{layer}` is {layer_got} from the report, where {layer_want} is right: '
+HOOKS = "Hooks on the model after the call: {got}; wanted: {want}. "
 MISTAKES = [
     Mistake("leaves-hooks", LeavesHooks(), HOOKS + "They would run in every later call. `register_forward_hook` "
             "returns a handle, and `handle.remove()` takes it off.", CASTS),
     Mistake("not-under-autocast", NoAutocast(), LAYER + "the model ran without autocast, or with one for another kind "
             "of device.", CASTS),
-    Mistake("leaves-hooks", RemovesHooksAtTheEnd(), HOOKS + "The model raised, and the lines that remove the hooks "
-            "were never reached: put them under `finally`.", CASTS),
-    Mistake("removes-foreign-hooks", RemovesAllHooks(), HOOKS + "A hook was there before the call, and it is not yours "
-            "to remove: use the handles of your own.", CASTS),
-    Mistake("includes-containers", AllModules(), LAYER + "it is not a leaf: it only holds other modules.", CASTS),
-    Mistake("top-level-only", TopLevelOnly(), LAYER + "only the outermost modules were looked at; `named_modules()` "
+    Mistake("leaves-hooks", RemovesHooksAtTheEnd(), HOOKS + "The model raised an error, so the lines that remove the "
+            "hooks were never reached: put them under `finally`.", CASTS),
+    Mistake("removes-foreign-hooks", RemovesAllHooks(), HOOKS + "A hook that was there before the call is not yours to "
+            "remove: use the handles of your own.", CASTS),
+    Mistake("includes-containers", AllModules(), 'In the case "{case}", `{layer}` is reported as {layer_got}, and '
+            "should not be reported at all: it is not a leaf, since it only holds other modules.", CASTS),
+    Mistake("top-level-only", TopLevelOnly(), ABSENT + "only the outermost modules were looked at; `named_modules()` "
             "goes all the way down.", CASTS),
     Mistake("runs-more-than-once", RunsForEachLayer(), "In the case \"{case}\" the model ran {got}, and should run "
             "{want}: a run may be slow, and changes what a batch norm keeps. All hooks can listen to the same one.",
             CASTS),
-    Mistake("leaves-out-the-model-itself", LeavesOutTheModelItself(), LAYER + "a model without submodules is a leaf as "
-            "well, and its name is empty.", CASTS),
-    Mistake("only-layers-with-weights", OnlyLayersWithWeights(), LAYER + "a leaf is a module without submodules, also "
-            "one without weights.", CASTS),
-    Mistake("all-under-the-last-name", LooksUpTheNameLate(), LAYER + "a hook that looks up a variable of the loop does "
-            "so when it runs, and finds the last name. Bind it when the hook is made.", CASTS),
-    Mistake("named-by-class", NamedByClass(), LAYER + "two layers of one class cannot share a name; `named_modules()` "
+    Mistake("leaves-out-the-model-itself", LeavesOutTheModelItself(), ABSENT + "a model without submodules is a leaf "
+            "as well, and its name is empty.", CASTS),
+    Mistake("only-layers-with-weights", OnlyLayersWithWeights(), ABSENT + "every module without submodules is a leaf, "
+            "even one without weights.", CASTS),
+    Mistake("all-under-the-last-name", LooksUpTheNameLate(), ABSENT + "a hook that looks up the loop's variable does "
+            "so when it runs, and finds the last name. Bind the name when the hook is made.", CASTS),
+    Mistake("named-by-class", NamedByClass(), ABSENT + "two layers of one class cannot share a name; `named_modules()` "
             "has one for each.", CASTS),
     Mistake("input-not-output", NotesTheInput(), LAYER + "that is the dtype of what goes in.", CASTS),
     Mistake("weight-not-output", NotesTheWeight(), LAYER + "that is the dtype of its weights. Under autocast they stay "
@@ -210,15 +212,15 @@ MISTAKES = [
             "autocast does: it decides for each operation.", CASTS),
     Mistake("casts-the-input", CastsTheInput(), LAYER + "x was cast before it went in. Under autocast each operation "
             "casts for itself, and a layer that does not compute hands on what it got.", CASTS),
-    Mistake("dtype-ignored", AlwaysFloat16(), LAYER + "autocast was asked for another dtype than {dtype}.", CASTS),
-    Mistake("dtype-ignored", NamesNoDtype(), LAYER + "autocast was left to choose a dtype of its own, and {dtype} was "
+    Mistake("dtype-ignored", AlwaysFloat16(), LAYER + "autocast was asked for a dtype other than {dtype}.", CASTS),
+    Mistake("dtype-ignored", NamesNoDtype(), LAYER + "autocast was left to choose a dtype of its own, but {dtype} was "
             "asked for.", CASTS),
-    Mistake("swallows-the-error", SwallowsTheError(), "In the case \"{case}\", `{what}` came out as {got} where {want} "
-            "is wanted: what the model raises is for the caller to see.", CASTS),
-    Mistake("text-not-dtype", NotesText(), LAYER + "a text, where a torch.dtype is wanted.", CASTS),
+    Mistake("swallows-the-error", SwallowsTheError(), 'In the case "{case}", the call returned a report, and the error '
+            "that the model raised never came out: it is for the caller to see.", CASTS),
+    Mistake("text-not-dtype", NotesText(), LAYER + "that is a string, and a torch.dtype is wanted.", CASTS),
     Mistake("autocast-of-another-device", AutocastOfTheCpu(), "On the second device, `{layer}` is reported as "
-            "{layer_got} where {layer_want} is right: autocast was switched on for the CPU, and every device has its "
-            "own.", CASTS),
+            "{layer_got} where {layer_want} is right: autocast was switched on for the CPU, and every kind of device "
+            "has its own.", CASTS),
 ]  # fmt: skip
 
 

@@ -179,25 +179,25 @@ TOO_SMALL = PRODUCT + (
     "up to {limit}."
 )
 NO_LOGARITHM = PRODUCT + (
-    "the size of a gradient is its absolute value, and the largest one is {largest}. Where all are negative there is "
-    "no logarithm."
+    "the size of a gradient is its absolute value, and the largest one is {largest}. And if all are negative, the "
+    "largest has no logarithm."
 )
 MISTAKES = [
     Mistake("not-power-of-two", exact, PRODUCT + "a scale that is a power of two changes only the exponents, and so "
             "the gradients come back exactly; this one rounds them.", SCALING),
     Mistake("negative-ignored", ignores_negative_ones, PRODUCT + "the size of a gradient is its absolute value, and "
             "the largest one is {largest}.", SCALING),
-    Mistake("capped", capped_at_gradscalers, PRODUCT + "it goes no further than the value that GradScaler starts with. "
-            "The scale follows from the gradients, here with a largest of {largest}.", SCALING),
+    Mistake("capped", capped_at_gradscalers, PRODUCT + "the scale goes no further than the value that GradScaler "
+            "starts with. It should follow from the gradients alone, and the largest of them is {largest}.", SCALING),
     Mistake("never-below-one", never_below_one, PRODUCT + "the largest gradient, {largest}, is above {limit} as it is, "
             "and a power of two below one brings it into the range.", SCALING),
     Mistake("negative-ignored", takes_a_negative_logarithm, NO_LOGARITHM, SCALING),
     Mistake("negative-ignored", takes_a_negative_logarithm_in_torch, NO_LOGARITHM, SCALING),
     Mistake("too-large-below-one", doubled_from_one, PRODUCT + "the largest gradient, {largest}, is above {limit} as "
-            "it is, and becomes {product}. Below 1, a search that begins at 1 and doubles ends too early, and `int` "
-            "rounds the exponent up, where `math.floor` rounds it down.", SCALING),
-    Mistake("capped", searched_downwards, PRODUCT + "either the search began there and went down, or the scale was "
-            "cut off there, and the largest gradient, {largest}, allows more.", SCALING),
+            "it is, and becomes {product}. A search that begins at 1 and only doubles does not get there; and where a "
+            "negative exponent is rounded, `int` rounds it up and `math.floor` down.", SCALING),
+    Mistake("capped", searched_downwards, PRODUCT + "either the search began there and went down, or the scale was cut "
+            "off there, but the largest gradient, {largest}, allows more.", SCALING),
     Mistake("too-large-below-one", tries_a_range_of_exponents, PRODUCT + "the search ended there, and the largest "
             "gradient, {largest}, still becomes {product}, where {format} ends at {limit}.", SCALING),
     Mistake("overflows", rounded_up, TOO_LARGE, SCALING),
@@ -212,8 +212,8 @@ MISTAKES = [
     Mistake("too-small", up_to_the_largest_number, PRODUCT + "the largest gradient, {largest}, could become "
             "{right_product}. That is above {limit}, but by less than half a step, so {format} rounds it down to "
             "{limit}, and not to inf.", SCALING),
-    Mistake("norm-not-maximum", scales_the_norm, PRODUCT + "the norm of all gradients was held in the range, where "
-            "only each single one has to fit; the largest is {largest}.", SCALING),
+    Mistake("norm-not-maximum", scales_the_norm, PRODUCT + "the norm of all gradients together was kept within the "
+            "range, but each gradient only has to fit by itself; the largest is {largest}.", SCALING),
     Mistake("first-tensor-only", first_tensor_only, PRODUCT + "the largest gradient, {largest}, is not in the first "
             "tensor.", SCALING),
     Mistake("float16-always", to_the_end_of_float16, PRODUCT + "65504 is the end of float16; {format} ends at "

@@ -122,8 +122,8 @@ def returns_tensors(x: float, dtype: torch.dtype) -> Any:
 BITS = "The bits of a number"
 ENTRY = "In {dtype}, {number} is {right}, and the answer was {fields}: "
 CUT = ENTRY + (
-    "the bits that do not fit were cut off. A conversion rounds to the nearest number, and of two that are "
-    "equally near to the even one."
+    "the bits that do not fit were cut off. A conversion rounds to the nearest number and, if two are equally near, to "
+    "the even one."
 )
 MISTAKES = [
     Mistake("truncates-not-rounds", truncates, CUT, BITS),
@@ -131,10 +131,10 @@ MISTAKES = [
     Mistake("wrong-width", wrong_width, ENTRY + "that divides the bits in the wrong places. float16 has 5 bits of "
             "exponent and 10 of mantissa, bfloat16 has 8 and 7.", BITS),
     Mistake("dtype-ignored", dtype_ignored, ENTRY + "these are the bits of the same number in float32.", BITS),
-    Mistake("exponent-unbiased", exponent_unbiased, ENTRY + "the bias was taken off the exponent; wanted is what is "
-            "stored.", BITS),
+    Mistake("exponent-unbiased", exponent_unbiased, ENTRY + "the bias was taken off the exponent; the stored number is "
+            "wanted.", BITS),
     Mistake("leading-one-included", leading_one_included, ENTRY + "the leading 1 of the mantissa is not stored, so it "
-            "is no part of the field.", BITS),
+            "is not part of the field.", BITS),
     Mistake("sign-extended", sign_extended, ENTRY + "the sign is one bit, and 1 for a negative number. Either -1 was "
             "returned for it, or a negative integer was shifted right, which fills up with ones.", BITS),
     Mistake("sign-left-in-the-exponent", sign_left_in_the_exponent, ENTRY + "shifting leaves the sign bit in front of "
@@ -151,8 +151,8 @@ MISTAKES = [
             "same exponent, and a mantissa that is not 0.", BITS),
     Mistake("fields-in-another-order", mantissa_before_exponent, ENTRY + "the order is sign, exponent, mantissa.",
             BITS),
-    Mistake("returns-tensors", returns_tensors, "`{what}` came out as {got} where {want} is wanted: an integer of "
-            "Python, which `.item()` gives.", BITS),
+    Mistake("returns-tensors", returns_tensors, "`{what}` came out as {got} where {want} is wanted: return Python "
+            "ints, which `.item()` gives.", BITS),
 ]  # fmt: skip
 
 

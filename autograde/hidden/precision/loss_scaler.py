@@ -259,10 +259,10 @@ class CappedFarUp(Scaler):
 DYNAMIC = "A scale that finds itself"
 VALUE = 'In the case "{case}", `{what}` came out as {got} where {want} is wanted: '
 SCALES = 'After update {update} of the pattern "{pattern}" the scale is {scale_got} where GradScaler has {scale_want}: '
-STEPS = 'In the pattern "{pattern}" the optimizer made {steps} steps where {right_steps} are right: '
+STEPS = 'In the pattern "{pattern}" the optimizer stepped {steps} times, and {right_steps} is right: '
 STEPS_ON = STEPS + (
-    "one of the gradients was inf or NaN, and a step along it, or along zeros, moves the weights. Such a step is left "
-    "out altogether."
+    "one of the gradients held inf or NaN, and a step along it, or along zeros, still moves the weights. Leave such a "
+    "step out altogether."
 )
 CAPPED = SCALES + "there is no upper limit but the next overflow."
 MISTAKES = [
@@ -271,8 +271,8 @@ MISTAKES = [
     Mistake("steps-on-overflow", StepsAlongWhatIsFinite, STEPS_ON, DYNAMIC),
     Mistake("never-grows", NeverGrows, SCALES + "it grows after {interval} updates in a row without overflow.",
             DYNAMIC),
-    Mistake("never-unscales", NeverUnscales, VALUE + "the optimizer got gradients that still carried the scale, and "
-            "made steps as many times too large.", DYNAMIC),
+    Mistake("never-unscales", NeverUnscales, VALUE + "the optimizer got gradients that still carried the scale, so its "
+            "steps were too large by that factor.", DYNAMIC),
     Mistake("never-unscales", UnscalesAfterTheStep, VALUE + "the optimizer got gradients that still carried the scale; "
             "they were divided only after it had stepped.", DYNAMIC),
     Mistake("never-backs-off", NeverBacksOff, SCALES + "after an overflow it has to go down, or the next gradient "
@@ -285,18 +285,19 @@ MISTAKES = [
     Mistake("off-by-one", GrowsOneTooLate, SCALES + "it grows at the update that makes {interval} in a row, not at the "
             "one after.", DYNAMIC),
     Mistake("adds-not-multiplies", Adds, SCALES + "growing means multiplying by the factor `growth`.", DYNAMIC),
-    Mistake("misses-nan", MissesNan, STEPS + "a NaN is no finite number either, and `isinf` does not see it.", DYNAMIC),
+    Mistake("misses-nan", MissesNan, STEPS + "NaN is not finite either, and `isinf` does not see it.", DYNAMIC),
     Mistake("misses-inf", MissesInf, STEPS + "`isnan` does not see inf; `isfinite` sees both.", DYNAMIC),
-    Mistake("looks-at-the-last-gradient", LooksAtTheLastGradient, STEPS + "only the last gradient decided, and one "
-            "that is inf or NaN is enough to spoil the step.", DYNAMIC),
+    Mistake("looks-at-the-last-gradient", LooksAtTheLastGradient, STEPS + "only the last gradient decided, but any one "
+            "that holds inf or NaN spoils the step.", DYNAMIC),
     Mistake("first-group-only", FirstGroupOnly, VALUE + "an optimizer may have several groups of parameters, and only "
             "the gradients of the first were looked at.", DYNAMIC),
-    Mistake("never-looks", NeverLooks, STEPS + "gradients were taken for finite that are not, and one entry is enough.",
+    Mistake("never-looks", NeverLooks, STEPS + "gradients that hold inf or NaN were taken for finite. A single such "
+            "entry is enough to leave the step out.",
             DYNAMIC),
     Mistake("adds-the-gradient-up", AddsTheGradientUp, STEPS + "every entry of the gradients is finite, and only their "
-            "sum is not. The entries are asked, not the sum.", DYNAMIC),
-    Mistake("skips-the-others-too", SkipsTheOthersToo, STEPS + "an optimizer steps if its own gradients are finite. "
-            "That another one met an overflow counts in `update` alone.", DYNAMIC),
+            "sum is not. Look at the entries, not at the sum.", DYNAMIC),
+    Mistake("skips-the-others-too", SkipsTheOthersToo, STEPS + "an optimizer steps if its own gradients are finite. If "
+            "another one met an overflow, that counts only in `update`.", DYNAMIC),
     Mistake("forgets-an-earlier-overflow", ForgetsAnEarlierOverflow, SCALES + "two optimizers stepped before the "
             "update, and only the last of them was remembered.", DYNAMIC),
     Mistake("never-forgets-an-overflow", NeverForgetsAnOverflow, SCALES + "`update` has to forget the overflow, or "
@@ -305,8 +306,8 @@ MISTAKES = [
             "that was made.", DYNAMIC),
     Mistake("says-nothing", SaysNothing, "`{what}` came out as {got} where {want} is wanted: True for a step, False "
             "for one that was left out.", DYNAMIC),
-    Mistake("fails-on-none", FailsOnNone, "In the case \"{case}\" the call raised {error}: a parameter that took no "
-            "part has no gradient, and is passed over.", DYNAMIC),
+    Mistake("fails-on-none", FailsOnNone, 'In the case "{case}" the call raised {error}: a parameter that took no part '
+            "has no gradient; skip it.", DYNAMIC),
     Mistake("stops-at-one", StopsAtOne, SCALES + "it may fall below 1, where gradients are too large as they are.",
             DYNAMIC),
     Mistake("capped", CappedWhereItStarts, CAPPED, DYNAMIC),

@@ -111,13 +111,13 @@ MISTAKES = [
     Mistake("adds-in-float32", adds_in_float32, PLACE + "is right: the sum was made in float32 and cast afterwards, so "
             "the part of the weight that {dtype} cannot hold helped the update.", UPDATES),
     Mistake("compares-with-the-uncast-weight", compares_with_the_uncast_weight, PLACE + "is right: the sum was "
-            "compared with the weight before it was cast to {dtype}, and so a mere rounding of the weight looks like a "
+            "compared with the weight before it was cast to {dtype}, so the mere rounding of the weight looks like a "
             "change.", UPDATES),
     *(Mistake("threshold-not-addition", asks, PLACE + "is right: `eps` times the weight is only a rough threshold; the "
               "sum itself rounds at half a step, and the step depends on the power of two below the weight.", UPDATES)
       for asks in (asks_eps, asks_half_eps)),
     Mistake("close-is-not-equal", asks_whether_they_are_close, PLACE + "is right: `isclose` takes a small change for "
-            "none; only an update after which the weight is the very same number is lost.", UPDATES),
+            "none at all; only an update after which the weight is the very same number is lost.", UPDATES),
     Mistake("subtracts-the-weight", subtracts_the_weight, PLACE + "is right: the weight was subtracted from the sum, "
             "and inf minus inf is NaN. Compare the sum with the weight.", UPDATES),
     Mistake("underflow-only", underflow_only, PLACE + "is right: an update need not be zero in {dtype} to be lost; "

@@ -150,8 +150,8 @@ STALLS = (
     "is wanted: "
 )
 COPIES = (
-    'In the case "{case}" the optimizer\'s state holds {copies} where float32 is wanted: fewer digits lose the '
-    "updates, and more only take up memory."
+    'In the case "{case}" the optimizer\'s state holds {copies} where float32 is wanted: with fewer digits the '
+    "updates are lost, and more digits only take up memory."
 )
 MISTAKES = [
     Mistake("updates-low-precision", UpdatesLowPrecision, STALLS + "each update was added to the low-precision number "
@@ -168,25 +168,26 @@ MISTAKES = [
             "{copies}: of a float32 tensor, `.to(torch.float32)` returns that tensor itself. `p.copy_` writes into the "
             "parameter.", MASTERS),
     Mistake("master-remade-every-step", RemadeEveryStep, STALLS + "either the float32 copy was made anew from the "
-            "rounded parameter at every step, or its new value was not stored. What gathers in it is forgotten.",
+            "rounded parameter at every step, or its new value was not stored. What had added up in it is forgotten.",
             MASTERS),
-    Mistake("never-copies-back", NeverCopiesBack, STALLS + "the float32 copy moved, and was not written into the "
+    Mistake("never-copies-back", NeverCopiesBack, STALLS + "the float32 copy moved, but it was never written into the "
             "parameter, with which the model computes.", MASTERS),
-    *(Mistake("parameter-becomes-float32", becomes, "The `dtype of the parameters` is {got} where {want} is wanted: "
-              "they were bound to the float32 copy, and the saving is gone.", MASTERS)
+    *(Mistake("parameter-becomes-float32", becomes, 'In the case "{case}" the dtype of the parameters is no longer '
+              "what it was before: they were bound to the float32 copies, so that no memory is saved any more.",
+              MASTERS)
       for becomes in (ParameterBecomesFloat32, ParameterIsTheCopy)),
     Mistake("product-in-low-precision", ProductInLowPrecision, "In the case \"{case}\" the float32 copies agree with "
             "what is wanted in the first digits only: lr times the gradient was rounded to the gradient's dtype before "
             "it was added. Take the gradient to float32 first.", MASTERS),
-    Mistake("touches-what-has-no-gradient", WritesAllBack, "In the case \"{case}\" a parameter without gradient had "
-            "other values written into it before a step, and {what} is {got}: it is left alone, and nothing is copied "
-            "into it.", MASTERS),
-    Mistake("goes-uphill", GoesUphill, STALLS + "the step went along the gradient, and the loss falls the other way.",
+    Mistake("touches-what-has-no-gradient", WritesAllBack, 'In the case "{case}" new values had been written into a '
+            "parameter without gradient, and the next step overwrote them. Leave such a parameter alone, and copy "
+            "nothing into it.", MASTERS),
+    Mistake("goes-uphill", GoesUphill, STALLS + "the step went along the gradient, but the loss falls the other way.",
             MASTERS),
     Mistake("one-lr-for-all", OneLrForAll, STALLS + "the learning rate came from the constructor. Each group has its "
             "own in `group[\"lr\"]`, and a schedule changes it there.", MASTERS),
-    Mistake("fails-on-none", FailsOnNone, "In the case \"{case}\" the call raised {error}: a parameter that took no "
-            "part has no gradient, and is left alone.", MASTERS),
+    Mistake("fails-on-none", FailsOnNone, 'In the case "{case}" the call raised {error}: a parameter that took no part '
+            "has no gradient; leave it alone.", MASTERS),
 ]  # fmt: skip
 
 

@@ -91,9 +91,9 @@ MISTAKES = [
     Mistake("accumulates-in-half", casts_the_sum, HALF_SUM, SUMS),
     Mistake("accumulates-in-half", adds_up_in_a_loop, HALF_SUM, SUMS),
     Mistake("returns-float32", lambda x: x.float().mean(), "The result is {got_dtype} where {want_dtype} is wanted: "
-            "the mean fits into the dtype of x again, so it goes back to it.", SUMS),
+            "the mean fits into x's dtype again, so cast it back.", SUMS),
     Mistake("always-float16", lambda x: x.float().mean().half(), "The result is {got_dtype} where {want_dtype} is "
-            "wanted: `half()` is float16 whatever x was.", SUMS),
+            "wanted: `half()` gives float16, whatever x was.", SUMS),
     Mistake("divides-first", divides_first, CAME_OUT + "each number was divided by {count} before adding, and the "
             "quotients are so small that the format loses their digits.", SUMS),
     Mistake("hides-the-overflow", replaces_the_overflow, HIDDEN, SUMS),

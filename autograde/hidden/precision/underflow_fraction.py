@@ -115,8 +115,9 @@ MISTAKES = [
     Mistake("eps-is-not-the-smallest-number", takes_eps_for_the_smallest, SHARE + "`eps` is the step above 1, not the "
             "smallest number that there is.", GONE),
     Mistake("threshold-not-cast", compares_with_the_smallest, SHARE + "those below the smallest number were counted, "
-            "but a cast rounds to the nearest one: down to half of the smallest that is not yet zero.", GONE),
-    Mistake("sign-forgotten", forgets_the_sign, SHARE + "negative gradients were taken for small ones: the size of a "
+            "but a cast rounds to the nearest number, so what is above half of the smallest one does not become zero.",
+            GONE),
+    Mistake("sign-forgotten", forgets_the_sign, SHARE + "negative gradients were taken for small ones; the size of a "
             "number is its absolute value.", GONE),
     Mistake("counts-in-float32", counts_in_float32, SHARE + "some of these are zero in float32 already and were left "
             "out, but they came in float64, where they are not zero.", GONE),
@@ -124,10 +125,11 @@ MISTAKES = [
             "whatever its size.", GONE),
     Mistake("first-tensor-only", first_tensor_only, SHARE + "only the first of the {pieces} tensors was looked at.",
             GONE),
-    Mistake("nan-on-all-zero", on_all_zero(math.nan), ALL_ZERO + "there is no gradient to divide by.", GONE),
+    Mistake("nan-on-all-zero", on_all_zero(math.nan), ALL_ZERO + "no gradient differs from zero, so there is nothing "
+            "to divide by.", GONE),
     Mistake("returns-int", on_all_zero(0), "In the case \"{case}\" what came back is {got} where {want} is wanted as a "
             "float.", GONE),
-    Mistake("one-on-all-zero", on_all_zero(1.0), ALL_ZERO + "nothing that was there is lost.", GONE),
+    Mistake("one-on-all-zero", on_all_zero(1.0), ALL_ZERO + "there was nothing to lose, so the share is 0.", GONE),
     Mistake("count-not-share", counts_only, SHARE + "that is a count, not a share.", GONE),
     Mistake("percent-not-fraction", lambda grads, dtype: 100 * right(grads, dtype), SHARE + "a fraction is wanted, "
             "from 0 to 1.", GONE),

@@ -10,6 +10,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from torchcourse.checking.differences import brief
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, Unattempted, case
 from torchcourse.model.observations import Observations, Raised
@@ -117,8 +118,15 @@ def cases(draw: Draw) -> list[Case]:
 
 
 def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
-    names = {"runs": "its first result runs", "gives": "and returns", "reason": "reason", "raised": "the call"}
-    return {field: seen[name] for field, name in names.items() if name in seen}
+    fields: dict[str, object] = {"reason": seen["reason"]} if "reason" in seen else {}
+    if "the call" in seen:
+        fields["raised"] = seen["the call"]
+    if "and returns" in seen:
+        ran, outcome = seen["its first result runs"], seen["and returns"]
+        fields["came"] = (
+            f"raises {outcome}" if isinstance(outcome, Raised) else f"runs {ran} and gives {brief(outcome)}"
+        )
+    return fields
 
 
 EXERCISE = Exercise(

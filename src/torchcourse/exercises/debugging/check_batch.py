@@ -123,7 +123,10 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     invented = [f for f in FAULTS if wanted.get(f) == "not reported" and seen.get(f) == "reported"]
     fields: dict[str, object] = {"missed": ", ".join(missed)} if missed else {}
     fields |= {"invented": ", ".join(invented)} if invented else {}
-    return fields | {"ran": seen.get("the model ran in"), "modes": seen.get("modes afterwards")}
+    return fields | {
+        "ran": seen.get("the model ran in"),
+        "modes": str(seen.get("modes afterwards")).removeprefix("changed: "),
+    }
 
 
 EXERCISE = Exercise(

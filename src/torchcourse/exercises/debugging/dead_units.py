@@ -141,8 +141,8 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"share": seen.get("share"), "right": wanted.get("share")}
-    fields |= {"ran": seen.get("the model ran in"), "left": seen.get("hooks left")}
-    return fields | {"modes": seen.get("modes afterwards")}
+    fields |= {"ran": seen.get("the model ran in"), "left": getattr(seen.get("hooks left"), "message", None)}
+    return fields | {"modes": str(seen.get("modes afterwards")).removeprefix("changed: ")}
 
 
 EXERCISE = Exercise(

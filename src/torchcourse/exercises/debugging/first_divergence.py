@@ -67,7 +67,10 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"found": seen.get("first") or "an empty name", "right": wanted.get("first")}
-    return fields | {"left": seen.get("hooks left"), "modes": seen.get("modes afterwards")}
+    return fields | {
+        "left": getattr(seen.get("hooks left"), "message", None),
+        "modes": str(seen.get("modes afterwards")).removeprefix("changed: "),
+    }
 
 
 EXERCISE = Exercise(

@@ -74,7 +74,11 @@ def cases(draw: Draw) -> list[Case]:
 
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
-    return {"found": seen.get("first") or "an empty name", "right": wanted.get("first"), "left": seen.get("hooks left")}
+    return {
+        "found": seen.get("first") or "an empty name",
+        "right": wanted.get("first"),
+        "left": getattr(seen.get("hooks left"), "message", None),
+    }
 
 
 EXERCISE = Exercise(

@@ -66,7 +66,7 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"ran": seen.get("the model ran in"), "graphs": seen.get("graphs")}
-    fields |= {"modes": seen.get("modes afterwards"), "number": inputs["classes"]}
+    fields |= {"modes": str(seen.get("modes afterwards")).removeprefix("changed: "), "number": inputs["classes"]}
     return fields | {"outputs": inputs["sizes"][-1]}
 
 

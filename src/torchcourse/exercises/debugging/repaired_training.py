@@ -19,6 +19,7 @@ LEARNABLE, FALLS = 0.8, 0.45
 """From which accuracy to reach the loss has to fall, and to which share of the first; of probabilities, it cannot."""
 ALIKE = 0.05
 """How far the accuracy may be from that of the network's outputs; a mean over unequal batches is a little off."""
+NEVER_JUDGED = "no run over the whole test, with an output for each class, came after the last step"
 EXPECTED = {
     "empty parameter list": "no parameter is registered",
     "attribute '_parameters'": "Module.__init__() was not called",
@@ -90,12 +91,15 @@ def _of_learning(result: dict[str, Any], measured: float | None, good: float, mo
     accuracy = number(result["accuracy"])
     share = accuracy if isinstance(accuracy, float) else 0.0
     verdict = "too low" if share < good else "too high" if share > most else "good"
-    bound = f"{good:.0%} is within easy reach" if share < good else f"{most:.0%} is out of reach"
+    bound = {
+        "too low": f", and {good:.0%} is within easy reach",
+        "too high": f", and more than {most:.0%} is out of reach",
+    }
     percent = math.floor(100 * share + 1e-6)  # rounded up, it might be the bound that it does not reach
-    seen: Observations = {"accuracy": with_detail(verdict, f"{percent}%, and {bound}")}
+    seen: Observations = {"accuracy": with_detail(verdict, f"{percent}%{bound.get(verdict, '')}")}
     if verdict == "good" and (measured is None or abs(measured - share) > ALIKE):
-        told = "the network was not run on the test after the last step" if measured is None else f"{measured:.0%}"
-        seen = {"accuracy": with_detail("not the network's", f"{share:.0%} was returned; the network's: {told}")}
+        told = f"the network got {measured:.0%} right" if measured is not None else NEVER_JUDGED
+        seen = {"accuracy": with_detail("not the network's", f"{share:.0%} was returned, but {told}")}
     losses: list[Any] = [number(loss) for loss in result["loss"]] if isinstance(result["loss"], list) else []
     if good < LEARNABLE or not losses or not all(isinstance(loss, float) for loss in losses):
         return seen
@@ -153,7 +157,11 @@ def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> 
              "gradients": "gradients at each step", "outside": "parameters outside the optimizer", "call": "the call",
              "losses": "losses", "kind_of_accuracy": "the accuracy", "again": "the same seed again",
              "loss": "loss"}  # fmt: skip
-    return {field: seen[name] for field, name in names.items() if name in seen}
+    fields: dict[str, object] = {field: seen[name] for field, name in names.items() if name in seen}
+    accuracy = seen.get("accuracy")
+    if isinstance(accuracy, Raised) and accuracy.kind != "good":
+        fields["low" if accuracy.kind == "too low" else "told"] = accuracy.message
+    return fields
 
 
 EXERCISE = Exercise(

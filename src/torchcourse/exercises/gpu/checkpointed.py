@@ -170,8 +170,9 @@ def quotes(_inputs: Observations, seen: Observations, _wanted: Observations) -> 
         fields["bytes"] = seen["kept for backward"].message
     lost = [name for name, value in seen.items() if name.startswith("gradient") and value in ("none", "missing")]
     if lost:
-        others = f", nor are {len(lost) - 1} others" if len(lost) > 1 else ""
-        fields["lost"] = "gradients are missing" if "gradients" in lost else f"the {lost[0]} is not there{others}"
+        more = len(lost) - 1
+        others = f", and so {'is' if more == 1 else 'are'} {more} other{'s' * (more > 1)}" if more else ""
+        fields["lost"] = "gradients are missing" if "gradients" in lost else f"the {lost[0]} is missing{others}"
     if "gradients" in seen:
         fields["gradients"] = seen["gradients"]
     return fields

@@ -138,7 +138,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
 def worded(value: Any) -> str:
     """Describe a result in words, its tensors by their devices."""
     if isinstance(value, dict) and value.keys() == {"tensor", "where"}:
-        return f"a tensor {value['where']}"
+        return f"a tensor {value['where']}".replace(", part", " and part")
     if isinstance(value, dict):
         word = next(iter(value), "") if len(value) == 1 else ""
         named = word in TUPLES and isinstance(value[word], dict)
@@ -148,8 +148,8 @@ def worded(value: Any) -> str:
         inside = ", ".join(map(worded, value))
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     if isinstance(value, str) and " tensor of shape" in value:
-        return "a tensor " + value.partition(") ")[2]
-    return str(value)
+        return "a tensor " + value.partition(") ")[2].replace(", part", " and part")
+    return str(value).replace(", moved", " that was moved")
 
 
 EXERCISE = Exercise(

@@ -35,7 +35,7 @@ def how_refused(call: Callable[[], object], argument: str, got: str) -> Observat
         named = "names the argument" if argument in message else "does not name the argument"
         value = "tells what it got" if got in message else "does not tell what it got"
         kind_of_it = type(error).__name__
-        return {"refused with": with_detail(f"an exception that {named}, {value}", f"{kind_of_it}: {message[:200]}")}
+        return {"refused with": with_detail(f"an exception that {named} and {value}", f"{kind_of_it}: {message[:200]}")}
     return {"refused with": f"no exception but {result if isinstance(result, int) else kind(result)}"}
 
 

@@ -208,7 +208,11 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     alone, lost = seen.get("the model alone"), seen.get("latest(): not restored")
     fields |= {"alone": alone.message} if isinstance(alone, Raised) else {}
     loss = seen.get("latest(): every later loss", "")
-    fields["later"] = "this run was too short to show it" if loss.startswith("the same") else f"here it is {loss}"
+    fields["later"] = (
+        "this run was too short to show it"
+        if loss.startswith("the same")
+        else loss.replace("another one", "here they differ")
+    )
     fields |= {"lost": ", ".join(lost)} if lost else {}
     fields |= {"gone": seen.get("newest that are gone"), "older": seen.get("older ones still there")}
     for label, field in (("killed in a save", "killed"), ("best(), killed in a save", "killed_best")):

@@ -44,8 +44,8 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     if "names" not in seen or "names" not in wanted:
         return {}
-    wrong = [n or "that is empty" for n in seen["names"] if n not in wanted["names"]]
-    meant = [n or "that is empty" for n in wanted["names"] if n not in seen["names"]]
+    wrong = [n or "''" for n in seen["names"] if n not in wanted["names"]]
+    meant = [n or "''" for n in wanted["names"] if n not in seen["names"]]
     fields: dict[str, object] = {"afterwards": seen["input afterwards"], "new": seen["a new dict"]}
     return {**fields, "count": len(seen["names"]), "want_count": len(wanted["names"]), "first": inputs["names"][0],
             **({"name": wrong[0]} if wrong else {}), **({"meant": meant[0]} if meant else {})}  # fmt: skip

@@ -37,7 +37,7 @@ DTYPE = (
     "The result is {got_dtype} where {want_dtype} is wanted: a result keeps the dtype of the floats it is made from."
 )
 ROUNDED = (
-    'In the case "{case}" `{what}` has {got}: the numbers went through float32 on the way, and a cast back to float64 '
+    'In the case "{case}" `{what}` is {got}: the numbers went through float32 on the way, and a cast back to float64 '
     "does not restore the digits that were lost."
 )
 CHANGED = (

@@ -209,8 +209,9 @@ def _with_more_digits(got: Any, want: Any) -> list[str]:
     """Return two numbers with a digit more than tells them apart; with all digits if nothing does."""
     if isinstance(got, float | complex) and isinstance(want, float | complex):
         for digits in range(5, 17):
-            if f"{got:.{digits}g}" != f"{want:.{digits}g}":
-                return [f"{got:.{digits + 1}g}", f"{want:.{digits + 1}g}"]
+            few, more = [[f"{value:.{n}g}" for value in (got, want)] for n in (digits, digits + 1)]
+            if few[0] != few[1] and more[0] != more[1]:  # rounded to one digit more, they may agree again
+                return more
     return [str(got), str(want)]
 
 

@@ -162,7 +162,7 @@ def _is_float64(value: object) -> TypeGuard[Tensor]:
 
 
 def _in_words(tensor: Tensor) -> str:
-    return f"the digits of a float32, in a float64 tensor of shape {tuple(tensor.shape)}"
+    return f"a float64 tensor of shape {tuple(tensor.shape)} with the digits of float32 only"
 
 
 def moved_to(value: Any, device: torch.device) -> Any:

@@ -18,7 +18,7 @@ def probe(answer: Watched, scores: Tensor, labels: Tensor, weights: Tensor) -> d
     result = answer(scores, labels)
     seen = {**look(result, scores), "follows the graph": bool(getattr(result, "requires_grad", False))}
     if seen["follows the graph"] and result.shape == weights.shape:
-        (result * weights).sum().backward()
+        (result * weights.to(result.device)).sum().backward()
     seen["gradient of scores"] = scores.grad
     inputs = kept(scores=(scores.detach(), before[0]), labels=(labels, before[1]))
     more = [(other_rows(before[0], n), other_rows(before[1], n)) for n in numbers_of_rows(len(scores))]

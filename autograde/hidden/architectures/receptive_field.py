@@ -219,8 +219,8 @@ MISTAKES = [
             "input.", SEEN),
     Mistake("dilation-of-the-rest", dilates_the_rest, IS + "the dilation was multiplied by kernel - stride, right only "
             "where stride or dilation is 1; a dilated kernel spans dilation * (kernel - 1) + 1.", SEEN),
-    Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so their sizes add up, less one for each, and do "
-            "not multiply.", SEEN),
+    Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what the layers add is summed up, not "
+            "multiplied.", SEEN),
     Mistake("not-an-int", measures_in_floats, IS + "a number of positions is an int; a sum of floats, or a quotient "
             "by `/`, is a float.", SEEN),
     Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {error}: one position sees only "

@@ -149,18 +149,18 @@ FUTURE = IN + (
     "{ahead} pairs may look ahead: the columns to the right of the diagonal, which `triu` keeps and `tril` drops, are "
     "the future."
 )
-CPU = "And the triangle was made on the CPU, wherever `real` is."
+CPU = "And the triangle was made on the CPU, whatever the device of `real`."
 BOOL = "The mask is {got_dtype} where {want_dtype} is wanted: True and False say who may attend."
 MISTAKES = [
     Mistake("mask-inverted", inverted, IN + "{at_padding} pairs may attend to padding: in this convention True means "
             "may attend, not forbidden.", MASKS),
-    Mistake("mask-inverted", inverts_the_padding, IN + "{at_padding} pairs may attend to padding: `real` is True where "
-            "a key is real, and so is the mask.", MASKS),
+    Mistake("mask-inverted", inverts_the_padding, IN + "{at_padding} pairs may attend to padding: `real` was inverted. "
+            "It is True where a key is real, and the mask is True there too.", MASKS),
     Mistake("masks-queries-not-keys", masks_queries, IN + "{at_padding} pairs may attend to padding, since the rows "
             "were masked: a row is a query, a column a key.", MASKS),
-    Mistake("masks-queries-not-keys", masks_queries_and_is_always_causal, IN + "{at_padding} pairs may attend to "
-            "padding, since the rows were masked: a row is a query, a column a key. And the triangle is there without "
-            "`causal`.", MASKS),
+    Mistake("masks-queries-not-keys", masks_queries_and_is_always_causal, IN + "{rows} padded queries may look "
+            "anywhere and {want_rows} should: the rows were masked, but a row is a query and a column a key. And the "
+            "triangle was applied without `causal`.", MASKS),
     Mistake("masks-queries-too", masks_both, IN + "{rows} padded queries may look anywhere and {want_rows} should: "
             "padded queries keep their keys, or their rows are empty.", MASKS),
     Mistake("diagonal-masked", masks_the_diagonal, IN + "{own} positions may look at themselves and {want_own} should: "
@@ -181,8 +181,8 @@ MISTAKES = [
             "took the place of the padding mask; both have to hold.", MASKS),
     Mistake("joined-by-or", joins_by_or, IN + "{allowed} pairs may attend and {want_allowed} should: a key has to be "
             "real *and* not ahead.", MASKS),
-    Mistake("no-dimension-for-heads", no_dimension_for_heads, SHAPE + "the dimension of one is for the heads.", MASKS),
-    Mistake("not-expanded", not_expanded, SHAPE + "it has a row for each query.", MASKS),
+    Mistake("no-dimension-for-heads", no_dimension_for_heads, SHAPE + "the heads need a dimension of size 1.", MASKS),
+    Mistake("not-expanded", not_expanded, SHAPE + "the mask needs a row for each query.", MASKS),
     Mistake("not-bool", additive, BOOL, MASKS),
     Mistake("not-bool", floats, BOOL, MASKS),
     Mistake("diagonal-always-allowed", keeps_the_diagonal_of_padding, IN + "{at_padding} pairs may attend to padding: "

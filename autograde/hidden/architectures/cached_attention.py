@@ -210,55 +210,57 @@ def in_float32(q: Tensor, k: Tensor, v: Tensor, cache: Any = None) -> Answer:
     return out.to(q.dtype), (all_k, all_v)
 
 
-WRONG = 'In the case "{case}", with calls of {split} tokens, positions {wrong} are off: '
-IS = 'In the case "{case}", with calls of {split} tokens, {what} is {got} where {want} is wanted: '
+WRONG = 'In the case "{case}", with calls of {split} tokens, the outputs at positions {wrong} are wrong: '
+IS = 'In the case "{case}", with calls of {split} tokens, `{what}` is {got} where {want} is wanted: '
 TOP_LEFT = (
     "`is_causal=True` and `tril()` count the triangle from the top left, so the first query of a call sees only key 0."
 )
-STILL = 'In the case "{case}" {what} is {got} and should be {want}: a second try finds the keys of the first, since '
-SCALED = "the scores are divided by the root of d. And with a cache, "
+STILL = 'In the case "{case}" `{what}` is {got} and should be {want}: a second try finds the keys of the first, since '
+SCALED = "the scores have to be divided by the root of d. And with a cache, "
 MISTAKES = [
     Mistake("is-causal-with-cache", is_causal, WRONG + TOP_LEFT, CACHE),
     Mistake("is-causal-with-cache", is_causal_by_hand, WRONG + TOP_LEFT, CACHE),
     Mistake("overwrites-cache", keeps_only_the_new, WRONG + "the cache that comes back holds the new keys only, so the "
             "call after next has lost the older ones.", CACHE),
     Mistake("overwrites-cache", ignores_the_cache, WRONG + "the keys in the cache are not attended to.", CACHE),
-    Mistake("overwrites-cache", keeps_only_the_new_not_scaled, IS + "the cache that comes back holds the new keys "
-            "only. And the scores are divided by the root of d.", CACHE),
+    Mistake("overwrites-cache", keeps_only_the_new_not_scaled, IS + "the scores have to be divided by the root of d. "
+            "And the cache that comes back holds the new keys only.", CACHE),
     Mistake("cache-not-extended", keeps_the_first, WRONG + "the cache that comes back is the one that was given, "
             "without the new keys.", CACHE),
-    Mistake("no-mask-inside-chunk", unmasked_with_a_cache, WRONG + "with a cache nothing is masked, and the tokens of "
-            "one call see each other ahead.", CACHE),
+    Mistake("no-mask-inside-chunk", unmasked_with_a_cache, WRONG + "with a cache nothing is masked, so a token also "
+            "sees those that come later in its call.", CACHE),
     Mistake("never-masked", never_masked, WRONG + "nothing is masked, so every token sees those that come later in its "
             "call.", CACHE),
     Mistake("mutates-cache", list_changed, STILL + "the caller's cache was changed, or one is kept outside the call.",
             CACHE),
     Mistake("mutates-cache", dict_changed, STILL + "the caller's cache was changed, or one is kept outside the call.",
             CACHE),
-    Mistake("mutates-cache", one_buffer_for_all, 'In the case "{case}" {what} is {got} and should be {want}: both '
+    Mistake("mutates-cache", one_buffer_for_all, 'In the case "{case}" `{what}` is {got} and should be {want}: both '
             "caches share one buffer, and a try from the older one wrote over the keys of the newer one.", CACHE),
-    Mistake("new-keys-in-front", new_ones_in_front, WRONG + "the new keys come behind the old ones; in front, the "
-            "triangle hides the wrong ones.", CACHE),
-    Mistake("new-keys-in-front", new_ones_in_front_not_scaled, WRONG + SCALED + "the new keys come behind the "
-            "old ones.", CACHE),
+    Mistake("new-keys-in-front", new_ones_in_front, WRONG + "the new keys belong behind the old ones; with them in "
+            "front, the triangle hides the wrong keys.", CACHE),
+    Mistake("new-keys-in-front", new_ones_in_front_not_scaled, WRONG + SCALED + "the new keys belong behind the old "
+            "ones.", CACHE),
     Mistake("is-causal-with-cache", is_causal_not_scaled, WRONG + SCALED + "the triangle has to be counted from "
             "the bottom right.", CACHE),
     Mistake("keys-and-values-exchanged", keys_and_values_exchanged, WRONG + "the cache was packed as (k, v) and "
             "unpacked as (v, k).", CACHE),
     Mistake("values-not-kept", values_not_kept, WRONG + "the cached keys were put in front of the values too.", CACHE),
-    Mistake("joined-along-heads", joined_along_heads, IS + "positions are dimension 2 of (b, h, t, d); dimension 1 are "
-            "the heads.", CACHE),
-    Mistake("diagonal-masked", without_itself, WRONG + "a token may look at itself.", CACHE),
+    Mistake("joined-along-heads", joined_along_heads, 'In the case "{case}", with calls of {split} tokens, the call '
+            "raised {error}: join along the positions, dimension 2 of (b, h, t, d); dimension 1 is the heads.",
+            CACHE),
+    Mistake("diagonal-masked", without_itself, WRONG + "a token may look at itself, but the mask forbids it.", CACHE),
     Mistake("looks-one-ahead", one_ahead, WRONG + "the triangle is one too wide, so each token sees the next.", CACHE),
     Mistake("looks-one-ahead", dict_changed_one_ahead, WRONG + "the triangle is one too wide, so each token sees the "
             "next. And the caller's cache was changed.", CACHE),
-    Mistake("cannot-see-the-cache", cannot_see_the_cache, WRONG + "the mask also forbids old keys.", CACHE),
-    Mistake("not-scaled", not_scaled, IS + "the scores are divided by the root of d.", CACHE),
+    Mistake("cannot-see-the-cache", cannot_see_the_cache, WRONG + "the mask also hides keys that come before the "
+            "query.", CACHE),
+    Mistake("not-scaled", not_scaled, IS + "the scores have to be divided by the root of d.", CACHE),
     Mistake("mask-inverted", mask_inverted, IS + "True in SDPA's mask means may attend.", "Attention, and its masks"),
     Mistake("output-only", output_only, "The call returned {got}, and `(out, cache)` is wanted, since the next call "
             "needs the cache.", CACHE),
     Mistake("exponential-overflows", without_the_largest, IS + "the exponential of a large score is infinite. "
-            "`softmax` takes the largest one off first.", "Attention, and its masks"),
+            "`softmax` subtracts the largest one first.", "Attention, and its masks"),
     Mistake("computes-in-float32", in_float32, ROUNDED, CACHE),
     Mistake("made-on-cpu", mask_on_the_cpu, MIXED, CACHE),
 ]  # fmt: skip

@@ -269,8 +269,8 @@ def channels_in_the_middle(
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
 SHAPE = 'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: '
 LOOP = (
-    "The number of {what} is {got}: a loop over places of the image pays for each what one product for all windows "
-    "pays once."
+    "The number of {what} is {got}: a loop makes its calls again for each place of the image, where one product can "
+    "serve all windows."
 )
 PAIRS = 'In the case "{case}", with {options}, {what} is {got} where {want} is wanted: '
 SCRAMBLED = (
@@ -296,15 +296,15 @@ MISTAKES = [
     Mistake("pairs-swapped", pads_unevenly, PAIRS + "`F.pad` takes (left, right, top, bottom): the columns' padding "
             "twice, then the rows'.", HAND),
     Mistake("flips-kernel", flips_without_bias, AT + "the kernel was turned around; here it lies on the window as it "
-            "is. And a bias that is given is missing.", HAND),
+            "is. And when a bias is given, it is not added.", HAND),
     Mistake("flips-kernel", flips_bias_on_columns, AT + "the kernel was turned around; here it lies on the window as "
-            "it is. And a bias of shape (o,) belongs to the channels.", HAND),
+            "it is. And the bias has shape (o,), one number for each output channel.", HAND),
     Mistake("pairs-swapped", swaps_stride, PAIRS + "a pair is (rows, columns).", HAND),
     Mistake("pairs-swapped", swaps_both, PAIRS + "a pair is (rows, columns).", HAND),
     Mistake("first-of-each-pair", first_of_each_pair, PAIRS + "only the first of each pair was used.", HAND),
     Mistake("first-of-each-pair", first_of_the_stride, PAIRS + "only the first number of the stride was used.", HAND),
-    Mistake("square-kernels-only", square_kernel, 'In the case "{case}", with a kernel of {kernel}, {what} is {got} '
-            "where {want} is wanted: height and width of the kernel may differ.", HAND),
+    Mistake("square-kernels-only", square_kernel, 'In the case "{case}", with a kernel of {kernel}, the call raised '
+            "{error}: height and width of the kernel may differ.", HAND),
     Mistake("square-kernels-only", square_sized, 'In the case "{case}", with a kernel of {kernel}, the call raised '
             "{error}: the width of the output was computed from the height of the kernel.", HAND),
     Mistake("square-output", square_output, 'In the case "{case}" the call raised {error}: height and width of the '
@@ -314,22 +314,23 @@ MISTAKES = [
     Mistake("ints-only", ints_only, "With {options} the call raised {error}: `stride` and `padding` may be pairs.",
             HAND),
     Mistake("subsamples-first", subsamples_first, 'In the case "{case}" {what} is {got} where {want} is wanted: the '
-            "stride moves the window; inside of a window all pixels count.", HAND),
+            "stride moves the window; inside a window all pixels count.", HAND),
     Mistake("transposes-kernel", transposes_kernel, 'In the case "{case}" {what} is {got} where {want} is wanted: rows '
             "and columns of the kernel were exchanged.", HAND),
     Mistake("channels-not-moved", reshapes_without_transposing, AT + SCRAMBLED, HAND),
     Mistake("channels-not-moved", biased_before_reshaping, AT + SCRAMBLED, HAND),
     Mistake("channels-not-moved", channels_in_the_middle, AT + "`unfold` leaves the windows as (n, c, rows, columns, "
-            "kh, kw); before the last three become one, the channels have to be moved behind the places.", HAND),
+            "kh, kw); before the last three become one, the channels have to be moved behind the rows and columns.",
+            HAND),
     Mistake("averages", averages, AT + "a convolution adds the products up, it does not average.", HAND),
     Mistake("bias-ignored", without_bias, AT + "the bias is missing.", HAND),
     Mistake("bias-on-columns", bias_on_columns, 'In the case "{case}" {what} is {got} where {want} is wanted: the bias '
-            "of shape (o,) met the last dimension; it belongs to the channels.", HAND),
+            "of shape (o,) was added along the last dimension; it belongs to the channels.", HAND),
     Mistake("bias-for-each-channel", bias_for_each_channel, AT + "the bias was added once for each input channel; it "
-            "is added once.", HAND),
+            "should be added only once.", HAND),
     Mistake("first-channel-only", first_channel, AT + "each output is a sum over all input channels.", HAND),
-    Mistake("last-place-missing", last_place_missing, SHAPE + "the number of strides that fit is one less than the "
-            "number of outputs.", HAND),
+    Mistake("last-place-missing", last_place_missing, SHAPE + "there is one more output than there are strides that "
+            "fit.", HAND),
     Mistake("detached", detached, CUT, HAND),
     Mistake("weight-detached", reads_numbers, 'In the case "{case}", `{what}` is {got} where {want} is wanted: numbers '
             "that were taken out of `weight` (`tolist`, `item`, `detach`) are cut off from it.", HAND),

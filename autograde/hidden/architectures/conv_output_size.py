@@ -169,21 +169,21 @@ def refuses_what_fills(size: int, kernel: int, stride: int = 1, padding: int = 0
 
 
 IS = 'In the case "{case}" (size {size}, kernel {kernel}, {options}) the result is {got} and should be {want}: '
-REFUSED = "With size {size}, kernel {kernel} and {options} there came {got}: "
+REFUSED = "With size {size}, kernel {kernel} and {options} the outcome was {got}: "
 MISTAKES = [
     Mistake("rounds-up", rounds_up, IS + "where the last stride does not fit whole, there is no further output.",
             SIZES),
-    Mistake("rounds-up", rounds, IS + "a stride that fits by half does not fit; round down.", SIZES),
+    Mistake("rounds-up", rounds, IS + "a stride of which only a part fits does not count; round down.", SIZES),
     Mistake("ignores-dilation", ignores_dilation, IS + "a dilated kernel spans dilation * (kernel - 1) + 1 positions.",
             SIZES),
     Mistake("forgets-plus-one", forgets_plus_one, IS + "the strides that fit are moves, and before the first move "
             "there is an output already.", SIZES),
-    Mistake("adds-before-dividing", adds_before_dividing, IS + "the one for the first place is added after the "
-            "division: the first place costs no stride.", SIZES),
+    Mistake("adds-before-dividing", adds_before_dividing, IS + "the 1 for the first place has to be added after the "
+            "division, since that place costs no stride.", SIZES),
     Mistake("pads-once", pads_once, IS + "padding is added on both sides.", SIZES),
     Mistake("pads-once", pads_once_throughout, IS + "padding is added on both sides.", SIZES),
     Mistake("ignores-padding", ignores_padding, IS + "the padding is part of what the kernel slides over.", SIZES),
-    Mistake("ignores-stride", ignores_stride, IS + "with a stride, only every so many of the places are used.", SIZES),
+    Mistake("ignores-stride", ignores_stride, IS + "a stride of s uses only every s-th place.", SIZES),
     Mistake("dilates-every-entry", dilates_every_entry, IS + "between k entries there are k - 1 steps of the "
             "dilation, not k.", SIZES),
     Mistake("dilates-every-entry", dilates_every_entry_and_rounds_up, IS + "between k entries there are k - 1 steps of "

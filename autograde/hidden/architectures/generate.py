@@ -83,32 +83,34 @@ WRITES = "A model that writes"
 
 TEXT = 'In the case "{case}" a row is {row} and should be {want_row}: '
 SHARES = 'In the case "{case}" the tokens have the shares {shares} where {want_shares} are wanted: '
-IS = 'In the case "{case}" {what} is {got} where {want} is wanted: '
-MODES = "The modes of the model's parts came out as {modes} instead of as before: "
+IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
+MODES = "The `training` flags of the model's parts were {modes} after the call and should be as before: "
 EVEN = (
-    SHARES + "all tokens came equally often; each row is drawn by the softmax over the vocabulary, the last dimension."
+    SHARES + "all tokens came equally often; each row is drawn from the softmax over the vocabulary, the last "
+    "dimension."
 )
-RAN = "The model ran in {ran}: dropout and batch norm then disturb what is chosen. "
+RAN = "The model ran in {ran}: there, dropout and batch norm disturb what is chosen. "
 MISTAKES = [
-    Mistake("temperature-multiplies", Multiplies(), SHARES + "the scores are divided by the temperature, so "
-            "that a low one favours the favourites.", WRITES),
+    Mistake("temperature-multiplies", Multiplies(), SHARES + "the scores have to be divided by the temperature, so "
+            "that a low one makes likely tokens likelier.", WRITES),
     Mistake("temperature-ignored", IgnoresTemperature(), SHARES + "the temperature has no effect.", WRITES),
-    Mistake("temperature-after-softmax", HeatsProbabilities(), SHARES + "they lie too close together. The "
-            "scores are divided by the temperature, and go through one softmax after that.", WRITES),
-    Mistake("divides-by-zero", DividesByZero(), 'In the case "{case}" {what} is {got}: a temperature of 0 '
+    Mistake("temperature-after-softmax", HeatsProbabilities(), SHARES + "they lie too close together. Divide the "
+            "scores by the temperature first, and then take one softmax.", WRITES),
+    Mistake("divides-by-zero", DividesByZero(), 'In the case "{case}" the call raised {error}: a temperature of 0 '
             "means the largest score, and is a case of its own.", WRITES),
-    Mistake("always-greedy", AlwaysGreedy(), SHARES + "the largest score was taken each time; unless the "
-            "temperature is 0, a token is drawn.", WRITES),
-    Mistake("reads-first-position", FirstPosition(), TEXT + "the scores at position 0 were used; what comes "
-            "next stands at the last.", WRITES),
-    Mistake("reads-second-last-position", SecondLastPosition(), IS + "the scores at the last position speak "
-            "about the next token.", WRITES),
+    Mistake("always-greedy", AlwaysGreedy(), SHARES + "the token with the largest score was taken each time; unless "
+            "the temperature is 0, a token has to be drawn.", WRITES),
+    Mistake("reads-first-position", FirstPosition(), TEXT + "the scores at position 0 were used; those at the last "
+            "position say what comes next.", WRITES),
+    Mistake("reads-second-last-position", SecondLastPosition(), IS + "the scores one position too early were used; "
+            "those at the last position say what comes next.", WRITES),
     Mistake("averages-positions", MeanOfPositions(), TEXT + "the scores of all positions were averaged.",
             WRITES),
     Mistake("feeds-last-token-only", LastTokenOnly(), TEXT + "without a cache the model has to see the whole "
             "text, not only its last token.", WRITES),
-    Mistake("eos-stops-whole-batch", StopsAtTheFirst(), IS + "as soon as one row ended, all stopped.", WRITES),
-    Mistake("eos-stops-whole-batch", StopsWithTheFirstRow(), IS + "when the first row ended, all stopped.",
+    Mistake("eos-stops-whole-batch", StopsAtTheFirst(), IS + "as soon as one row had ended, all of them stopped.",
+            WRITES),
+    Mistake("eos-stops-whole-batch", StopsWithTheFirstRow(), IS + "when the first row had ended, all of them stopped.",
             WRITES),
     Mistake("row-goes-on-after-eos", GoesOn(), TEXT + "a row that has ended gets only `eos` from then on.",
             WRITES),
@@ -117,7 +119,7 @@ MISTAKES = [
     Mistake("row-goes-on-after-eos", StopsWhenAllAreEndedNow(), TEXT + "a row that has ended gets only `eos` "
             "from then on; which rows have ended has to be remembered.", WRITES),
     Mistake("row-goes-on-after-eos", EndsIfGreedy(), 'In the case "{case}" the share of {what} is {got} where {want} '
-            "is wanted: a row that has ended gets only `eos`, also where tokens are drawn.", WRITES),
+            "is wanted: a row that has ended gets only `eos`, even when tokens are drawn.", WRITES),
     Mistake("zero-is-no-end", EndOfZeroIsNone(), TEXT + "an `eos` of 0 is a token like any other; ask whether it `is "
             "None`.", WRITES),
     Mistake("fills-with-zero", FillsWithZero(), TEXT + "a row that has ended is filled up with `eos`, not with "
@@ -128,58 +130,61 @@ MISTAKES = [
             WRITES),
     Mistake("eos-in-prompt-counts", LastTokenEnds(), TEXT + "the last token was asked whether the row has "
             "ended; at the start, that is a token of the prompt.", WRITES),
-    Mistake("train-mode", TrainMode(), "The model ran in {ran}: dropout and batch norm then disturb what is "
-            "chosen.", WRITES),
+    Mistake("train-mode", TrainMode(), "The model ran in {ran}: there, dropout and batch norm disturb what is chosen.",
+            WRITES),
     Mistake("train-mode", TrainModeWithGraph(), RAN + "And without `no_grad`, memory grows with each token.",
             WRITES),
     Mistake("train-mode", TrainModeGoesOn(), RAN + "And a row that has ended gets only `eos`.", WRITES),
     Mistake("train-mode", ForgetsEverything(), RAN + "And `no_grad` is missing, and rows go on after `eos`.",
             WRITES),
-    Mistake("stays-in-eval", StaysInEvalGoesOn(), MODES + "after `eval()`, give back what was there. And a row "
-            "that has ended gets only `eos`.", WRITES),
-    Mistake("stays-in-eval", StaysInEval(), MODES + "after `eval()`, give back what was there.", WRITES),
-    Mistake("train-afterwards", TrainAfterwards(), MODES + "`train()` switches every part on, the frozen one "
-            "too.", WRITES),
+    Mistake("stays-in-eval", StaysInEvalGoesOn(), MODES + "after `eval()`, give every part back the mode that it had. "
+            "And a row that has ended gets only `eos`.", WRITES),
+    Mistake("stays-in-eval", StaysInEval(), MODES + "after `eval()`, give every part back the mode that it had.",
+            WRITES),
+    Mistake("train-afterwards", TrainAfterwards(), MODES + "`train()` puts every part into training mode, the frozen "
+            "one too.", WRITES),
     Mistake("one-flag-for-all-modes", OneFlag(), MODES + "one flag was kept for the whole model, and a part of "
             "it was in another mode.", WRITES),
     Mistake("builds-graph", BuildsGraph(), "A graph was {got} while the text was made: without `no_grad`, "
             "memory grows with each token.", WRITES),
-    Mistake("grad-mode-left-off", SwitchesGradOff(), 'In the case "{case}" the grad mode was {got} after the call: '
-            "`no_grad` as a block ends by itself; what is switched off by hand stays off for good.", WRITES),
-    Mistake("freezes-the-model", FreezesTheModel(), 'In the case "{case}" the model had {got} after the call where '
-            "{want} are wanted: to build no graph, use `no_grad`; the flags are the caller's.", WRITES),
-    Mistake("feeds-last-eight-only", LastEight(), TEXT + "the model was shown only the end of the text, and it reads "
-            "all of it.", WRITES),
+    Mistake("grad-mode-left-off", SwitchesGradOff(), 'In the case "{case}" gradients were {got} after the call: '
+            "a `no_grad` block ends by itself; what is switched off by hand stays off.", WRITES),
+    Mistake("freezes-the-model", FreezesTheModel(), 'In the case "{case}" the parameters {got} no longer require '
+            "gradients after the call: to build no graph, use `no_grad`; the flags are the caller's.", WRITES),
+    Mistake("feeds-last-eight-only", LastEight(), 'In the case "{case}" the token at {at} is {got_at} and should be '
+            "{want_at}: the model was shown only the end of the text, but it needs all of it.", WRITES),
     Mistake("feeds-the-end-only", LastFortyEight(), 'In the case "{case}" the token at {at} is {got_at} and should '
-            "be {want_at}: the model was shown only the end of a long text. If it can read no more, it cuts by itself.",
+            "be {want_at}: the model was shown only the end of a long text. A model that cannot read all of it cuts it "
+            "by itself.",
             WRITES),
     Mistake("device-of-the-first-parameter", AsksTheFirstParameter(), 'In the case "{case}" the call raised {error}: '
-            "a model may have no parameters; the device is that of `ids`.", WRITES),
+            "a model may have no parameters. Take the device from `ids`.", WRITES),
     Mistake("generator-copied", CopiesTheGenerator(), 'In the case "{case}" a second call with the same generator went '
-            "on {got}: a copy of it was drawn from, and the generator itself stayed where it was.", WRITES),
+            "on {got}: the tokens were drawn with a copy, and the generator itself did not move on.", WRITES),
     Mistake("same-noise-for-every-token", OneNoiseForAllSteps(), 'In the case "{case}" the share of {what} is {got} '
             "where {want} is wanted: each token needs random numbers of its own.", WRITES),
     Mistake("top-k-ignored", IgnoresTopK(), SHARES + "`top_k` has no effect.", WRITES),
     Mistake("keeps-the-smallest", KeepsTheSmallest(), IS + "the k smallest scores were kept, not the k "
             "largest.", WRITES),
-    Mistake("zero-for-the-rest", ZeroForTheRest(), SHARES + "a score of 0 is an ordinary score; what is not "
-            "allowed gets minus infinity.", WRITES),
+    Mistake("zero-for-the-rest", ZeroForTheRest(), SHARES + "a score of 0 is an ordinary score; tokens that are not "
+            "allowed need minus infinity.", WRITES),
     Mistake("top-k-above-vocabulary", TopKOfAnySize(), 'In the case "{case}" the call raised {error}: a `top_k` '
-            "above the vocabulary means all.", WRITES),
+            "larger than the vocabulary means all tokens.", WRITES),
     Mistake("one-too-few-of-top-k", LosesTheBest(), SHARES + "the k-th largest score itself is still allowed.",
             WRITES),
-    Mistake("one-limit-for-all-rows", OneLimitForAllRows(), SHARES + "the smallest score that still counts was taken "
-            "over all rows; each row has a k-th largest of its own.", WRITES),
-    Mistake("places-for-tokens", PlacesForTokens(), IS + "the draw among the k largest gave a place in that "
-            "list, which is not a token yet.", WRITES),
+    Mistake("one-limit-for-all-rows", OneLimitForAllRows(), SHARES + "one limit was used for all rows; each row has a "
+            "k-th largest score of its own.", WRITES),
+    Mistake("places-for-tokens", PlacesForTokens(), IS + "the draw gave a place among the k largest scores, and that "
+            "place was taken for the token.", WRITES),
     Mistake("even-shares", EvenShares(), EVEN, WRITES),
     Mistake("even-shares", OverTheBatch(), EVEN, WRITES),
     Mistake("generator-ignored", GlobalGenerator(), "With a generator given, the global random state is "
             "{state} by the call: the draw did not use the generator.", WRITES),
-    Mistake("one-draw-for-all-rows", OneForAll(), SHARES + "one token was drawn for all rows.", WRITES),
+    Mistake("one-draw-for-all-rows", OneForAll(), SHARES + "one token was drawn for all rows together; each row needs "
+            "a draw of its own.", WRITES),
     Mistake("returns-new-tokens-only", NewOnly(), IS + "the prompt belongs to the result.", WRITES),
     Mistake("one-too-many", OneTooMany(), IS + "one token more than `max_new` was appended.", WRITES),
-    Mistake("max-new-is-the-length", LengthInAll(), IS + "`max_new` counts new tokens, not the length in all.",
+    Mistake("max-new-is-the-length", LengthInAll(), IS + "`max_new` counts new tokens, not the total length.",
             WRITES),
     Mistake("changes-its-input", WritesIntoThePrompt(), "In the case \"{case}\" the caller's own ids were "
             "{got}, and should be {want}.", WRITES),

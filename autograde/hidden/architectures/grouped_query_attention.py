@@ -194,13 +194,13 @@ def without_the_largest(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
-IS = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 SHAPE = 'In the case "{case}" the result has shape {got_shape} where {want_shape} is wanted: '
 TURNS = (
     AT
-    + "the query heads took turns (0, 1, 0, 1, ...); with {h} of them and {g} key heads, {share} neighbours share one."
+    + "the query heads took turns on the key heads; with {h} of them and {g} key heads, {share} neighbours share one."
 )
-SCALE = " And the scores are divided by the root of d."
+SCALE = " And the scores have to be divided by the root of d."
 TWICE = (
     "the scores were divided by d, or twice by its root. `scaled_dot_product_attention` divides them by the root of d "
     "by itself."
@@ -215,7 +215,8 @@ MISTAKES = [
     Mistake("repeats-not-interleaves", groups_in_turns, TURNS, GROUPS),
     Mistake("keys-and-values-out-of-step", repeats_keys_interleaves_values, OUT_OF_STEP, GROUPS),
     Mistake("keys-and-values-out-of-step", repeats_values_interleaves_keys, OUT_OF_STEP, GROUPS),
-    Mistake("keys-and-values-out-of-step", out_of_step_and_causal, OUT_OF_STEP + " And no mask was asked for.",
+    Mistake("keys-and-values-out-of-step", out_of_step_and_causal, OUT_OF_STEP + " And a causal mask was applied; none "
+            "is wanted.",
             GROUPS),
     Mistake("repeats-not-interleaves", repeats_not_scaled, TURNS + SCALE, GROUPS),
     Mistake("keys-and-values-out-of-step", out_of_step_not_scaled, OUT_OF_STEP + SCALE, GROUPS),
@@ -232,31 +233,32 @@ MISTAKES = [
             "heads share one, so divide by {share}.", GROUPS),
     Mistake("divides-reversed", divides_reversed, IS + "{g} // {h} was computed; how many share a key head is "
             "{h} // {g}.", GROUPS),
-    Mistake("repeats-g-times", repeats_g_times, IS + "each key head was repeated {g} times, as often as there are key "
-            "heads; it is needed {share} times.", GROUPS),
+    Mistake("repeats-g-times", repeats_g_times, 'In the case "{case}" the call raised {error}: each key head '
+            "was repeated {g} times, as often as there are key heads; repeat it {share} times instead.", GROUPS),
     Mistake("first-head-for-all", first_head_for_all, AT + "all query heads used key head 0.", GROUPS),
     Mistake("mean-head-for-all", mean_head_for_all, AT + "the key heads were averaged; each group has its own.",
             GROUPS),
-    Mistake("uses-enable-gqa", enables, "Whether `enable_gqa=True` was used: {asked}. Here you arrange the heads "
-            "yourself.", GROUPS),
+    Mistake("uses-enable-gqa", enables, 'In the case "{case}" `enable_gqa=True` was used: here you arrange the heads '
+            'yourself.', GROUPS),
     Mistake("heads-left-different", broadcasts, DIFFERENT, GROUPS),
     Mistake("heads-left-different", values_not_repeated, DIFFERENT, GROUPS),
     Mistake("heads-left-different", repeats_positions, DIFFERENT, GROUPS),
-    Mistake("not-scaled", not_scaled, AT + "the scores are divided by the root of d.", "Attention with heads"),
+    Mistake("not-scaled", not_scaled, AT + "the scores have to be divided by the root of d.", "Attention with heads"),
     Mistake("scaled-twice", scaled_twice, AT + TWICE, "Attention with heads"),
-    Mistake("scaled-twice", scaled_twice_and_causal, AT + TWICE + " And no mask was asked for.",
+    Mistake("scaled-twice", scaled_twice_and_causal, AT + TWICE + " And a causal mask was applied; none is wanted.",
             "Attention with heads"),
-    Mistake("scaled-by-number-of-keys", scaled_by_number_of_keys, AT + "the scores are divided by the root of d, the "
-            "size of a head; here it was the root of the number of keys.", "Attention with heads"),
-    Mistake("causal", causal, AT + "no mask was asked for.", GROUPS),
-    Mistake("softmax-over-queries", over_queries, AT + "the shares of one query add up to 1 over the keys.",
+    Mistake("scaled-by-number-of-keys", scaled_by_number_of_keys, AT + "the scores were divided by the root of the "
+            "number of keys; they have to be divided by the root of d, the size of a head.", "Attention with heads"),
+    Mistake("causal", causal, AT + "a causal mask was applied; none is wanted.", GROUPS),
+    Mistake("softmax-over-queries", over_queries, AT + "the softmax has to run over the keys, so that the shares of "
+            "one query add up to 1.",
             "Attention with heads"),
-    Mistake("groups-left-apart", groups_left, SHAPE + "the two dimensions of the groups belong together again: "
-            "(b, h, t, d).", GROUPS),
+    Mistake("groups-left-apart", groups_left, SHAPE + "join the two dimensions of the heads again: (b, h, t, d).",
+            GROUPS),
     Mistake("cuts-the-gradient", cuts_the_gradient, 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
             "something on the way cuts the gradient, such as `detach()` or `torch.no_grad()`.", GROUPS),
     Mistake("exponential-overflows", without_the_largest, 'In the case "{case}" `{what}` is {got} where {want} is '
-            "wanted: the exponential of a large score is infinite. `softmax` takes the largest one off first.",
+            "wanted: the exponential of a large score is infinite. `softmax` subtracts the largest one first.",
             "Attention with heads"),
     *reading(GROUPS, [*with_floats(right, 3), rounding(right)]),
 ]  # fmt: skip

@@ -145,8 +145,11 @@ def first_step(outputs: Tensor, lengths: Tensor) -> Tensor:
 
 
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
-IS = 'In the case "{case}" {what} is {got} where {want} is wanted: '
-LOOP = "The number of {what} is {got}: a loop over the batch pays for each sequence what one call pays for all."
+IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
+LOOP = (
+    "The number of {what} is {got}: a loop over the batch makes its calls again for each sequence, where one call can "
+    "serve all."
+)
 NO_STEPS = (
     'In the case "{case}" the call raised {error}: with no steps there is nothing to index, and all lengths are 0.'
 )
@@ -165,9 +168,10 @@ MISTAKES = [
     Mistake("takes-last-column", last_column_but_empty, AT + "for short sequences the last column is padding.", LAST),
     Mistake("off-by-one", off_by_one, IS + "counted from 0, the last of n steps is at n - 1.", LAST),
     Mistake("off-by-one", off_by_one_within, AT + "counted from 0, the last of n steps is at n - 1.", LAST),
-    Mistake("wraps-on-empty", wraps, IS + "the index of an empty sequence is -1, which means the last column.", LAST),
-    Mistake("wraps-on-empty", wraps_unless_no_steps, IS + "the index of an empty sequence is -1, which means the "
-            "last column.", LAST),
+    Mistake("wraps-on-empty", wraps, IS + "the index of an empty sequence is -1, which means the last column; its "
+            "result should be zeros.", LAST),
+    Mistake("wraps-on-empty", wraps_unless_no_steps, IS + "the index of an empty sequence is -1, which means the last "
+            "column; its result should be zeros.", LAST),
     Mistake("fails-on-empty", gathers, 'In the case "{case}" the call raised {error}: for an empty sequence the index '
             "is -1, and `gather` refuses that. Zeros are wanted.", LAST),
     Mistake("first-step-for-empty", clamps, AT + "an empty sequence has no step, and its result is zeros.", LAST),
@@ -179,7 +183,7 @@ MISTAKES = [
             "`torch.where` or an index.", LAST),
     Mistake("nan-leaks", masks_by_product, AT + "zero times NaN is NaN: choose with `torch.where` or an index.", LAST),
     Mistake("computes-in-float32", in_float32, 'In the case "{case}" the result at {at} has the digits of a '
-            "float32, and outputs are float64; an output is chosen, not computed.", LAST),
+            "float32, and `outputs` is float64: an output has to be picked as it is.", LAST),
     Mistake("replaces-infinities", without_infinities, AT + "numbers that are not finite were replaced everywhere, and "
             "this one stands at a real step.", LAST),
     Mistake("fails-without-steps", no_steps_forgotten, NO_STEPS, LAST),
@@ -196,7 +200,7 @@ MISTAKES = [
             "them.", LAST),
     Mistake("takes-first-step", first_step, AT + "the first step was taken, not the last real one.", LAST),
     Mistake("detached", lambda outputs, lengths: right(outputs.detach(), lengths), 'In the case "{case}" `{what}` is '
-            "{got} where {want} is wanted: the result is cut off from outputs.", LAST),
+            "{got} where {want} is wanted: the result is cut off from `outputs`.", LAST),
     *reading(LAST, with_floats(right, 2)),
 ]  # fmt: skip
 

@@ -251,24 +251,24 @@ MISTAKES = [
     Mistake("state-made-on-cpu", PlainZerosByRow, PLAIN_ZEROS, RECURRENT),
     Mistake("no-tanh-on-cell", PlainZerosNoTanh, NO_TANH + " And zeros for the state are made without device and "
             "dtype.", RECURRENT),
-    Mistake("skips-the-zeros", WithoutTheSecondBias, AT + "zeros for h leave its weights out, but not its bias, "
-            "`bias_hh`.", RECURRENT),
-    Mistake("state-in-float32", ZerosInFloat32, 'In the case "{case}" the call raised {error}: something is '
-            "float32 there, as zeros are that were made without a dtype. Take the dtype from x.", RECURRENT),
+    Mistake("skips-the-zeros", WithoutTheSecondBias, AT + "where h is zero, its weights add nothing, but `bias_hh` has "
+            "to be added all the same.", RECURRENT),
+    Mistake("state-in-float32", ZerosInFloat32, 'In the case "{case}" the call raised {error}: something '
+            "there is float32, such as zeros made without a dtype. Take the dtype from x.", RECURRENT),
     Mistake("computes-in-float32", override(Cell, pack=lambda self, h, c: (h.float().to(h), c.float().to(c))), ROUNDED,
             RECURRENT),
     Mistake("cell-returned-first", override(Cell, pack=lambda self, h, c: (c, h)), AT + "h comes first, the cell "
             "second.", RECURRENT),
-    Mistake("state-unpacked-reversed", override(Cell, unpack=lambda self, state: state[::-1]), AT + "the state that is "
-            "given is (h, c).", RECURRENT),
+    Mistake("state-unpacked-reversed", override(Cell, unpack=lambda self, state: state[::-1]), AT + "the given state "
+            "is (h, c), but it was unpacked as (c, h).", RECURRENT),
     Mistake("returns-h-only", override(Cell, pack=lambda self, h, c: h), "The call returned {gave}, and `(h, c)` is "
             "wanted, since the next step needs both.", RECURRENT),
     Mistake("returns-like-nn-LSTM", override(Cell, pack=lambda self, h, c: (h, (h, c))), "The call returned {gave}, "
             "and `(h, c)` is wanted. The form `output, (h, c)` is that of nn.LSTM, not of a cell.", RECURRENT),
     Mistake("sigmoid-for-all", SigmoidForAll, AT + "what is new, g, goes through tanh and may be negative.", RECURRENT),
     Mistake("new-not-squashed", NewIsNotSquashed, AT + "what is new, g, goes through a tanh.", RECURRENT),
-    Mistake("sigmoid-by-hand", SigmoidByHand, IS + "`1 / (1 + exp(-x))` has the right value where the exponential is "
-            "infinite, and a gradient of NaN; `torch.sigmoid` has a right one.", RECURRENT),
+    Mistake("sigmoid-by-hand", SigmoidByHand, IS + "`1 / (1 + exp(-x))` still has the right value where the "
+            "exponential is infinite, but its gradient is NaN; `torch.sigmoid` gets both right.", RECURRENT),
     Mistake("forget-bias-of-one", ForgetBiasOfOne, AT + "nothing is added to the forget gate here; a start at one "
             "would be a matter of the bias.", RECURRENT),
     Mistake("old-cell-let-out", LetsTheOldCellOut, AT + "h is made from the new cell; the old one was let out.",
@@ -281,20 +281,22 @@ MISTAKES = [
     Mistake("nothing-is-kept", override(Cell, cell=lambda self, f, c, i, g: i * g), AT + "the old cell, times f, is "
             "missing from the sum.", RECURRENT),
     Mistake("ignores-the-state", override(Cell, sums=lambda self, x, h: x @ self.weight_ih.T + self.bias_ih +
-                                          self.bias_hh), AT + "the old h takes part in the gates.", RECURRENT),
+                                          self.bias_hh), AT + "the old h has to take part in the gates, and here it "
+            "has no effect.", RECURRENT),
     Mistake("biases-ignored", override(Cell, sums=lambda self, x, h: x @ self.weight_ih.T + h @ self.weight_hh.T),
             AT + "both biases belong to the sums.", RECURRENT),
-    Mistake("biases-ignored", SecondBiasUnused, AT + "`bias_hh` is held and not used; both biases belong to the sums.",
+    Mistake("biases-ignored", SecondBiasUnused, AT + "`bias_hh` exists but is not used; both biases belong to the "
+            "sums.",
             RECURRENT),
-    Mistake("cell-returned-first", SecondBiasUnusedCellFirst, AT + "h comes first, the cell second. And `bias_hh` is "
-            "held and not used.", RECURRENT),
+    Mistake("cell-returned-first", SecondBiasUnusedCellFirst, AT + "h comes first, the cell second. And `bias_hh` "
+            "exists but is not used.", RECURRENT),
     Mistake("cell-returned-first", BatchesOnlyCellFirst, CELL_FIRST_AND_ROWS, RECURRENT),
     Mistake("batches-only", BatchesOnlySplitsDimensionOne, ONE_ROW, RECURRENT),
     Mistake("batches-only", BatchesOnly, ONE_ROW, RECURRENT),
     Mistake("batches-only", SplitsDimensionOne, 'In the case "{case}" the call raised {error}: x of shape {x_shape} is '
             "a single row, and the gates lie along its last dimension.", RECURRENT),
-    Mistake("row-stays-a-batch", BatchOfOne, 'In the case "{case}" `h` has shape {h_shape}: a single row that became a '
-            "batch of one has to become a single row again.", RECURRENT),
+    Mistake("row-stays-a-batch", BatchOfOne, 'In the case "{case}" `h` has shape {h_shape}: a single row was made a '
+            "batch of one, which has to become a single row again.", RECURRENT),
     Mistake("state-changed", WritesIntoTheState, IS + "the caller's cell was written into.", RECURRENT),
     Mistake("state-changed", UpdatesInPlace, IN_PLACE, RECURRENT),
     Mistake("state-changed", UpdatesInPlaceWithTwoZeros, IN_PLACE, RECURRENT),
@@ -302,19 +304,19 @@ MISTAKES = [
             "was cut off, so that nothing before this step could be trained.", RECURRENT),
     Mistake("remembers-the-state", RemembersTheState, IS + "without a state the step begins from zeros, and the cell "
             "went on from the step before.", RECURRENT),
-    Mistake("zeros-kept-by-the-class", ZerosOfTheClass, IS + "the zeros of an earlier call were used again, whose "
-            "shape was another.", RECURRENT),
+    Mistake("zeros-kept-by-the-class", ZerosOfTheClass, IS + "zeros from an earlier call, of another shape, were used "
+            "again.", RECURRENT),
     Mistake("size-kept-by-the-class", SizeOfTheClass, 'In the case "{case}" the call raised {error}: the '
-            "size was written on the class, where a cell that is made later overwrites it.", RECURRENT),
-    *(Mistake("starts-without-numbers", program, "The {what} are {got}: memory that is not filled may hold anything, "
-              "NaN among it.", RECURRENT) for program in (StartsWithAnything, StartsWithNaN)),
+            "size was written on the class, where a cell made later overwrites it.", RECURRENT),
+    *(Mistake("starts-without-numbers", program, "The {what} are {got}: memory that nobody has filled may hold "
+            "anything, NaN included.", RECURRENT) for program in (StartsWithAnything, StartsWithNaN)),
     Mistake("one-bias", OneBias, REGISTERED + "`nn.LSTMCell` has two biases, `bias_ih` and `bias_hh`.", RECURRENT),
     Mistake("weights-transposed", Transposed, REGISTERED + "a weight has a row for each output, four blocks of them.",
             RECURRENT),
     Mistake("other-names", TwoLayers, REGISTERED + "the state_dict of `nn.LSTMCell` has weight_ih, weight_hh, bias_ih "
             "and bias_hh, directly on the module, each with all four gates stacked.", RECURRENT),
-    Mistake("plain-tensor", PlainTensors, REGISTERED + "what is no `nn.Parameter`, or stands in a plain list, is an "
-            "attribute like any other, and nobody trains it.", RECURRENT),
+    Mistake("plain-tensor", PlainTensors, REGISTERED + "a tensor that is not an `nn.Parameter`, or that stands in a "
+            "plain list, is an ordinary attribute and is never trained.", RECURRENT),
 ]  # fmt: skip
 
 

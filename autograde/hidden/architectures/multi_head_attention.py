@@ -226,13 +226,14 @@ class Unbegun(nn.Module):
 
 
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
-IS = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 REGISTERED = "`parameters()` finds {registered}: "
 ROWS = AT + "the rows of `qkv` are all of q, then all of k, then all of v."
 MERGED = AT + "before the heads are put side by side, their dimension has to go back behind the positions."
 VIEWED = AT + "`view(b, heads, t, -1)` mixes positions: view the last dimension as (heads, size), then transpose."
 EMPTY = (
-    'In the case "{case}" the output on empty rows is finite: {finite}. A softmax over nothing but minus infinity is '
+    'In the case "{case}" the output of queries that may look nowhere is not finite: a softmax over nothing but minus '
+    "infinity is "
     "NaN, and so are shares of zero that are divided by their sum."
 )
 INVERTED = " And in a mask, True means may attend."
@@ -260,38 +261,38 @@ MISTAKES = [
     Mistake("keys-taken-for-queries", KeysFirst, ROWS, HEADS),
     Mistake("keys-taken-for-queries", ValuesFirst, ROWS, HEADS),
     Mistake("scaled-by-dim", override(Attention, scale=lambda self: self.dim**-0.5), AT + "the scores of a head are "
-            "sums of {size} products, so they are divided by the root of {size}, not of {dim}.", HEADS),
-    Mistake("not-scaled", override(Attention, scale=lambda self: 1.0), AT + "the scores are divided by the root of the "
-            "size of a head, here {size}.", HEADS),
-    Mistake("scaled-twice", ScaledTwice, AT + "either the scores were divided twice, and "
-            "`F.scaled_dot_product_attention` divides by itself; or they were divided by {size}, and not by its root.",
+            "sums of {size} products, so they have to be divided by the root of {size}, not of {dim}.", HEADS),
+    Mistake("not-scaled", override(Attention, scale=lambda self: 1.0), AT + "the scores have to be divided by the root "
+            "of the size of a head, here {size}.", HEADS),
+    Mistake("scaled-twice", ScaledTwice, AT + "either the scores were divided twice (`F.scaled_dot_product_attention` "
+            "divides them by itself), or they were divided by {size} instead of its root.",
             HEADS),
-    Mistake("softmax-over-queries", QueriesOverKeys, AT + "the shares of one query add up to 1 over the keys, the last "
-            "dimension.", HEADS),
-    Mistake("scaled-by-dim", ScaledByDimEmptyNan, AT + "the scores of a head are divided by the root of {size}, not of "
-            "{dim}." + NAN, HEADS),
-    Mistake("not-scaled", NotScaledEmptyNan, AT + "the scores are divided by the root of the size of a head, here "
-            "{size}." + NAN, HEADS),
-    Mistake("softmax-over-queries", combined(PlainSoftmax, QueriesOverKeys), AT + "the shares of one query "
-            "add up to 1 over the keys, the last dimension." + NAN, HEADS),
+    Mistake("softmax-over-queries", QueriesOverKeys, AT + "the softmax has to run over the keys, the last dimension, "
+            "so that the shares of one query add up to 1.", HEADS),
+    Mistake("scaled-by-dim", ScaledByDimEmptyNan, AT + "the scores of a head have to be divided by the root of {size}, "
+            "not of {dim}." + NAN, HEADS),
+    Mistake("not-scaled", NotScaledEmptyNan, AT + "the scores have to be divided by the root of the size of a head, "
+            "here {size}." + NAN, HEADS),
+    Mistake("softmax-over-queries", combined(PlainSoftmax, QueriesOverKeys), AT + "the softmax has to run over the "
+            "keys, the last dimension, so that the shares of one query add up to 1." + NAN, HEADS),
     Mistake("nan-on-empty-row", PlainSoftmax, EMPTY, MASKS),
     Mistake("nan-on-empty-row", AddsInfinity, EMPTY, MASKS),
-    Mistake("nan-gradient-on-empty-row", AddsInfinityPaintsOver, 'In the case "{case}" the gradients are finite: '
-            "{finite_gradients}. The shares were mended afterwards, but the way back is still NaN, and a sum "
-            "hands that on; fill in with `masked_fill` or `torch.where`, which stop it.", MASKS),
-    Mistake("nan-gradient-on-empty-row", NanToNum, 'In the case "{case}" the gradients are finite: {finite_gradients}. '
-            "The output was mended at the end, but the way back still goes through the NaN.", MASKS),
-    Mistake("nan-gradient-on-empty-row", NanToNumBeforeProjection, 'In the case "{case}" the gradients are finite: '
-            "{finite_gradients}. What the shares have mixed was mended, but on the way back NaN shares still meet "
-            "the gradient; mend the shares instead.", MASKS),
-    Mistake("mask-after-softmax", MaskAfterSoftmax, AT + "masked after the softmax, the shares that are left do not "
-            "add up to 1.", MASKS),
+    Mistake("nan-gradient-on-empty-row", AddsInfinityPaintsOver, 'In the case "{case}" the gradients are not finite: '
+            "the shares were mended after the softmax, but on the way back its gradient is still NaN, and adding a "
+            "mask passes that on to the scores. Fill with `masked_fill` or `torch.where`, which stop it.", MASKS),
+    Mistake("nan-gradient-on-empty-row", NanToNum, 'In the case "{case}" the gradients are not finite: '
+            "the output was mended at the end, but the way back still goes through the NaN.", MASKS),
+    Mistake("nan-gradient-on-empty-row", NanToNumBeforeProjection, 'In the case "{case}" the gradients are not finite: '
+            "the mixed values were mended, but on the way back the gradient still meets the NaN "
+            "shares; mend the shares instead.", MASKS),
+    Mistake("mask-after-softmax", MaskAfterSoftmax, AT + "the mask was applied after the softmax, so the shares that "
+            "are left do not add up to 1.", MASKS),
     Mistake("forbidden-scores-zero", ZeroForForbidden, AT + "a score of 0 is an ordinary score: exp(0) is 1. Forbidden "
             "ones have to be very negative.", MASKS),
     Mistake("forbidden-scores-zero", AddsTheMask, AT + "a bool mask that is added changes a score by 0 or 1; forbidden "
             "ones have to be very negative.", MASKS),
-    Mistake("forbidden-not-low-enough", NotLowEnough, AT + "allowed scores may lie below a number such as -10 000, "
-            "and then what is forbidden wins. Minus infinity, or the lowest number of the dtype, is below all.", MASKS),
+    Mistake("forbidden-not-low-enough", NotLowEnough, AT + "allowed scores may lie below a number such as -10 000, and "
+            "then a forbidden key wins. Minus infinity, or the lowest number of the dtype, is below all.", MASKS),
     Mistake("heads-taken-for-the-batch", HeadsForBatch, AT + "a mask of three dimensions broadcasts to (b, heads, t, "
             "t) from the right, so it is (heads, t, t).", MASKS),
     Mistake("mask-inverted", Inverted, AT + "here True means may attend.", MASKS),
@@ -301,7 +302,7 @@ MISTAKES = [
             "become NaN.", MASKS),
     Mistake("mask-ignored", override(Attention, shares=lambda self, scores, mask: scores.softmax(-1)), AT + "the mask "
             "has no effect.", MASKS),
-    Mistake("always-causal", AlwaysCausal, AT + "nothing forbids to look ahead but the mask that is given.", MASKS),
+    Mistake("always-causal", AlwaysCausal, AT + "only the given mask may forbid looking ahead.", MASKS),
     Mistake("heads-ignored", OneHead, AT + "with {heads} heads there are {heads} softmaxes, each over {size} features.",
             HEADS),
     Mistake("no-projection", override(Attention, out=lambda self, mixed: mixed), AT + "after the heads, `proj` is "
@@ -312,8 +313,8 @@ MISTAKES = [
     Mistake("no-bias", NoBiases, REGISTERED + "`qkv` and `proj` both have a bias.", HEADS),
     Mistake("returns-a-tuple", ReturnsShares, "The call returned {gave}, and one tensor is wanted; a "
             "pair is what `nn.MultiheadAttention` returns.", HEADS),
-    Mistake("dropout-added", DropsDropout, IS + "a dropout was added that nobody asked for, and it changes the result "
-            "at each call.", HEADS),
+    Mistake("dropout-added", DropsDropout, IS + "a dropout was added; none is wanted, and it changes the result at "
+            "each call.", HEADS),
 ]  # fmt: skip
 
 

@@ -181,8 +181,8 @@ IS = "For the layers {layers} the result is {got} and should be {want}: "
 MISTAKES = [
     Mistake("ignores-stride", ignores_stride, IS + "after a stride, neighbours lie further apart in the input, and the "
             "windows above reach further.", SEEN),
-    Mistake("own-stride-counts-too-early", own_stride_too_early, IS + "a layer's own stride moves its window, and "
-            "makes it no wider; only the layers above it reach further.", SEEN),
+    Mistake("own-stride-counts-too-early", own_stride_too_early, IS + "a layer's own stride moves its window but does "
+            "not widen it; only the layers above it reach further.", SEEN),
     Mistake("own-stride-counts-too-early", only_its_own_stride, IS + "a layer's reach is stretched by the strides "
             "below it, all multiplied, and not by its own.", SEEN),
     Mistake("ignores-dilation", ignores_dilation, IS + "between the entries of a dilated kernel lie holes, so it "
@@ -193,13 +193,13 @@ MISTAKES = [
             "make windows reach further.", SEEN),
     Mistake("own-stride-counts-too-early", too_early_without_dilation, IS + "a layer's own stride makes its window no "
             "wider; its dilation does, and has no effect here.", SEEN),
-    Mistake("stride-times-seen", stride_times_seen, IS + "what is seen so far was multiplied by the stride; a stride "
-            "stretches the steps of the layers above.", SEEN),
+    Mistake("stride-times-seen", stride_times_seen, IS + "what is seen so far was multiplied by the stride, but a "
+            "stride stretches only the steps of the layers above.", SEEN),
     Mistake("last-stride-only", last_stride_only, IS + "the strides of all layers below count, multiplied, not just "
             "the last one.", SEEN),
     Mistake("adds-strides", adds_strides, IS + "strides of 3 and 2 put neighbours 6 apart: they multiply.", SEEN),
-    Mistake("adds-strides", adds_strides_from_zero, IS + "strides of 3 and 2 put neighbours 6 apart: they multiply. "
-            "And without any layer, one position sees itself.", SEEN),
+    Mistake("adds-strides", adds_strides_from_zero, IS + "without any layer, one position sees itself, so count from "
+            "1. And strides multiply: 3 and 2 put neighbours 6 apart.", SEEN),
     Mistake("dilation-counts-above", dilation_counts_above, IS + "dilation spreads one layer's own kernel; the outputs "
             "of that layer lie no further apart.", SEEN),
     Mistake("forgets-minus-one", whole_kernels, IS + "the windows of two neighbouring layers overlap: a kernel of k "
@@ -211,19 +211,20 @@ MISTAKES = [
             "and the input.", SEEN),
     Mistake("counts-from-the-top", from_the_top_by_outputs, IS + "this recursion starts at the output, so it has to "
             "go through the list from its end.", SEEN),
-    Mistake("counts-from-the-top", from_the_top_by_outputs_whole_kernels, IS + "this recursion starts at the output, "
-            "so it has to go through the list from its end. And a dilated kernel spans dilation * (kernel - 1) + 1.",
+    Mistake("counts-from-the-top", from_the_top_by_outputs_whole_kernels, IS + "a dilated kernel spans dilation * "
+            "(kernel - 1) + 1. And this recursion starts at the output, so it has to go through the list from its end.",
             SEEN),
-    Mistake("counts-from-the-top", from_the_top_without_dilation, IS + "the strides that stretch a layer's reach are "
-            "those between it and the input. And a dilated kernel spans more.", SEEN),
+    Mistake("counts-from-the-top", from_the_top_without_dilation, IS + "between the entries of a dilated kernel lie "
+            "holes, so it spans more. And the strides that stretch a layer's reach are those between it and the "
+            "input.", SEEN),
     Mistake("dilation-of-the-rest", dilates_the_rest, IS + "the dilation was multiplied by kernel - stride, right only "
             "where stride or dilation is 1; a dilated kernel spans dilation * (kernel - 1) + 1.", SEEN),
-    Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what they reach adds up and does not "
-            "multiply.", SEEN),
+    Mistake("multiplies-kernels", multiplies, IS + "windows overlap, so what the layers add is summed up, not "
+            "multiplied.", SEEN),
     Mistake("not-an-int", measures_in_floats, IS + "a number of positions is an int; a sum of floats, or a quotient "
             "by `/`, is a float.", SEEN),
-    Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {error}: one position sees "
-            "itself, which is 1.", SEEN),
+    Mistake("fails-without-layers", fails_on_none, "Without any layer the call raised {error}: one position sees only "
+            "itself, so the result is 1.", SEEN),
 ]  # fmt: skip
 
 

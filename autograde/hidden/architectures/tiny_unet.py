@@ -288,8 +288,8 @@ MISTAKES = [
             SKIPS),
     Mistake("one-skip-only", OneSkip, JOINED + "both the half and the full size have features to join.", SKIPS),
     Mistake("one-skip-only", FullSizeOnly, JOINED + "both the half and the full size have features to join.", SKIPS),
-    Mistake("joins-the-image", JoinsTheImage, "At the full size, what comes from below is joined with {sharpest}: the "
-            "features are wanted that the first convolutions made of it.", SKIPS),
+    Mistake("joins-the-image", JoinsTheImage, "At the full size, what comes from below is joined with {sharpest}: join "
+            "the features that the first convolutions made of it instead.", SKIPS),
     Mistake("skip-after-pooling", BlownUp, BLOWN_UP, SKIPS),
     Mistake("skip-after-pooling", BlownUpToFullSize, BLOWN_UP, SKIPS),
     Mistake("skip-after-pooling", AfterPooling, AFTER, SKIPS),
@@ -301,12 +301,12 @@ MISTAKES = [
             "features that you join.", SKIPS),
     Mistake("odd-size-fails", TransposedConvolutions, ODD + "a transposed convolution with stride 2 doubles, and an "
             "odd size is not twice its pooled half.", SKIPS),
-    Mistake("odd-size-cropped", CropsTheSkip, SHAPE + "the sharp features were cut to what came from below; that one "
-            "has to be brought to their size.", SKIPS),
+    Mistake("odd-size-cropped", CropsTheSkip, SHAPE + "the sharp features were cut to the size of what came from "
+            "below; bring that to their size instead.", SKIPS),
     Mistake("one-level", OneLevel, "The smallest size that a convolution sees is {smallest}, where {want_smallest} is "
             "wanted: two levels down means two poolings.", SKIPS),
-    Mistake("no-padding", NoPadding, ODD + "a convolution of k by k keeps the size with a padding of k // 2, and takes "
-            "pixels off every side with less.", SKIPS),
+    Mistake("no-padding", NoPadding, ODD + "a convolution of k by k keeps the size with a padding of k // 2, and loses "
+            "pixels on every side with less.", SKIPS),
     Mistake("one-image-fails", WithBatchNorm, ONE_VALUE, SKIPS),
     Mistake("one-image-fails", WithInstanceNorm, ONE_VALUE, SKIPS),
     Mistake("ends-at-half-size", AtHalfSize, SHAPE + "one level up is missing.", SKIPS),
@@ -326,16 +326,17 @@ MISTAKES = [
     Mistake("three-channels-assumed", ThreeChannels, ODD + "`channels` says how many channels the images have.", SKIPS),
     Mistake("idle-layer", IdleLayer, "A backward does not reach {idle} of the parameters: either `forward` never "
             "uses them, or their results were cut out of the graph.", SKIPS),
-    Mistake("bottom-changes-nothing", IgnoresTheBottom, "Weights that change nothing in the result: {muted}. "
-            "What the way up begins with was multiplied by zero, and nothing is learned at the smallest size.", SKIPS),
-    *(Mistake("skips-change-nothing", override(UNet, join=join), "Of the {what} there are {got} where {want} are "
-              "wanted: they go into the next convolution as they are, neither times zero nor detached.",
+    Mistake("bottom-changes-nothing", IgnoresTheBottom, "Weights that change nothing in the result: {muted}. What the "
+            "way up begins with has no effect, as if multiplied by zero, so nothing is learned at the smallest size.",
+            SKIPS),
+    *(Mistake("skips-change-nothing", override(UNet, join=join), "There are {got} {what} where {want} are wanted: they "
+            "have to go into the next convolution as they are, neither multiplied by zero nor detached.",
               SKIPS) for join in (lambda self, skip, below: torch.cat([0 * skip, below], 1),
                                   lambda self, skip, below: torch.cat([skip.detach(), below], 1))),
     Mistake("joined-along-height", override(UNet, join=lambda self, *two: torch.cat(two, 2)), ODD + "features are "
             "joined along the channels, dimension 1.", SKIPS),
-    Mistake("channels-not-counted", ForgottenChannels, ODD + "a layer gets another number of channels than it was "
-            "made for. After a concatenation there are the channels of both sides.", SKIPS),
+    Mistake("channels-not-counted", ForgottenChannels, ODD + "a layer gets a number of channels that it was not made "
+            "for. After a concatenation there are the channels of both sides.", SKIPS),
 ]  # fmt: skip
 
 

@@ -294,7 +294,7 @@ MISTAKES = [
     Mistake("computes-in-float32", override(Block, second=lambda self, x: Block.second(self, x).float().to(x)), DIGITS,
             BLOCK),
     Mistake("mlp-cut-off", override(Block, second=lambda self, x: x + detached(self.mlp)(self.ln2(x))), IS_GOT + "its "
-            "weights were detached, and would never learn.", BLOCK),
+            "weights were detached, so they would never learn.", BLOCK),
     Mistake("mlp-of-the-class", override(Block, layers=lambda self, *sizes: MADE.setdefault(sizes, Block.layers(
             self, *sizes))), "The number of {what} is {got}: each block has layers of its own.", BLOCK),
     Mistake("adds-in-place", AddsInPlace, "The call ended with {outcome}: `+=` and `add_` write the sum into the "
@@ -302,15 +302,15 @@ MISTAKES = [
     Mistake("adds-in-place", AddsInPlaceSecond, "The backward pass ended with {backward}: `+=` and `add_` write into a "
             "tensor that a norm keeps for its gradients; `x = x + ...` makes a new one.", BLOCK),
     Mistake("mlp-first", MlpFirst, AT + "attention comes first, then the MLP.", BLOCK),
-    Mistake("mask-forgotten", ForgetsTheMask, "In the case \"{case}\" `{what}` is {got} where {want} is wanted: the "
-            "mask has to reach the attention.", BLOCK),
+    Mistake("mask-forgotten", ForgetsTheMask, "In the case \"{case}\" `attn` was called with {got} instead of {want}: "
+            "the mask has to reach the attention.", BLOCK),
     Mistake("relu-for-gelu", WithRelu, AT + "between the two layers stands a GELU, not a ReLU.", BLOCK),
-    Mistake("approximate-gelu", WithTanhGelu, "In the case \"{case}\" `{what}` is off by little, as the approximation "
-            "of GELU by tanh is; the exact one is wanted.", BLOCK),
+    Mistake("approximate-gelu", WithTanhGelu, "In the case \"{case}\" `{what}` is slightly off, as it is with the tanh "
+            "approximation of GELU; the exact GELU is wanted.", BLOCK),
     Mistake("nothing-between", override(Block, between=lambda self: nn.Identity()), AT + "between the two layers of "
             "the MLP a GELU is missing; without it they are one linear layer.", BLOCK),
     Mistake("dropout-added", override(Block, between=lambda self: nn.Sequential(nn.GELU(), nn.Dropout(0.1))), "There "
-            "are {got} {what} something: in training they disturb the result, and none is asked for.", BLOCK),
+            "are {got} {what} something: in training they disturb the result, and none are wanted.", BLOCK),
     Mistake("gelu-at-the-end", GeluAtTheEnd, AT + "after the second layer of the MLP nothing follows: a GELU there "
             "would hardly let it subtract.", BLOCK),
     Mistake("mlp-not-wider", NotWider, MLP + "in the middle it is `mlp_ratio` times as wide.", BLOCK),
@@ -319,7 +319,7 @@ MISTAKES = [
     Mistake("mlp-without-bias", WithoutBias, MLP + "both layers have a bias.", BLOCK),
     Mistake("batch-norm", BatchNorms, AT + "a layer norm is wanted, which looks at one position alone.", BLOCK),
     Mistake("attention-takes-three", TorchsAttention, "`attn(x, mask)` {attn}: it should return one tensor, as your "
-            "`MultiHeadAttention` does; `nn.MultiheadAttention` is called otherwise.", BLOCK),
+            "`MultiHeadAttention` does; `nn.MultiheadAttention` is called differently.", BLOCK),
     Mistake("attributes-not-named", OtherNames, "The attributes {missing} are missing: the parts are called ln1, attn, "
             "ln2 and mlp.", BLOCK),
 ]  # fmt: skip

@@ -206,8 +206,8 @@ def mean_of_losses(pooled: bool) -> Callable[..., Any]:
 
 
 EXCHANGED = 'In the case "{case}" the gradients were exchanged {several} times, and once is enough: '
-APART = 'In the case "{case}" there were {exchanges} exchanges, and {what} is {got} where {want} is wanted: '
-VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+APART = 'In the case "{case}" the gradients were exchanged {exchanges} times, and once is wanted: '
+VALUE = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 ALONE = (
     "each rank trains by itself. Either the last micro-batch was inside `no_sync` too, or `ddp.module(x)` was called, "
     "which goes past DDP."
@@ -216,14 +216,14 @@ LOSS = 'In the case "{case}" the losses are {loss0} on rank 0 and {loss1} on ran
 MISTAKES = [
     Mistake("syncs-every-micro-batch", accumulated(sync=always), EXCHANGED + "DDP exchanges after each backward unless "
             "it is told not to.", PIECES),
-    Mistake("forward-outside-no-sync", forward_outside, EXCHANGED + "DDP looks at `no_sync` in the forward, and here "
-            "only the backward stands inside.", PIECES),
+    Mistake("forward-outside-no-sync", forward_outside, EXCHANGED + "DDP looks for `no_sync` in the forward, and here "
+            "only the backward is inside it.", PIECES),
     Mistake("never-syncs", accumulated(sync=never), APART + ALONE, PIECES),
     Mistake("never-syncs", through_the_module, APART + ALONE, PIECES),
     Mistake("syncs-the-wrong-ones", accumulated(sync=the_other_way_round), APART + "all but the last micro-batch were "
             "exchanged, and what the last one adds stays on its rank.", PIECES),
-    Mistake("syncs-the-first", accumulated(sync=first_only), APART + "the exchange came after the first micro-batch, "
-            "and what the others add stays on its rank.", PIECES),
+    Mistake("syncs-the-first", accumulated(sync=first_only), VALUE + "the only exchange came after the first "
+            "micro-batch, and what the others add stays on its rank.", PIECES),
     Mistake("no-scaling", accumulated(share=lambda self, rows, count, pieces: 1), VALUE + "the losses went in "
             "unscaled, so the gradient is a sum over micro-batches.", PIECES),
     Mistake("equal-weights", equal_weights, VALUE + "each micro-batch counted the same, whatever its size.", PIECES),
@@ -231,21 +231,21 @@ MISTAKES = [
             "backward unless it is told not to. And each rank returned the loss of its own samples.", PIECES),
     Mistake("equal-weights", accumulated(share=lambda self, rows, count, pieces: 1 / pieces), VALUE + "each "
             "micro-batch counted the same, whatever its size.", PIECES),
-    *(Mistake("returns-mean-of-micro-batches", mean_of_losses(pooled), LOSS + "the gradients are right, and the loss "
-              "is a mean over micro-batches, in which a small one counts as much as a large one.", PIECES)
+    *(Mistake("returns-mean-of-micro-batches", mean_of_losses(pooled), LOSS + "the gradients are right, but the loss "
+            "is a mean over micro-batches, in which a small one counts as much as a large one.", PIECES)
       for pooled in (True, False)),
     Mistake("multiplies-by-ranks", accumulated(share=multiplied_by_ranks), VALUE + "the loss was multiplied by the "
             "number of ranks, which undoes DDP's mean: the gradient is a sum over ranks.", PIECES),
     Mistake("switches-to-training", trains, 'In the case "{case}" the model was in evaluation mode, and the step '
-            "switched it to training: {what} is {got} where {want} is wanted.", PIECES),
+            "switched it to training: `{what}` is {got} where {want} is wanted.", PIECES),
     Mistake("divides-by-ranks-again", accumulated(share=divided_by_ranks), VALUE + "DDP divides by the number of ranks "
             "already.", PIECES),
     Mistake("returns-local-loss", accumulated(returned=lambda self, total: total), LOSS + "each rank returned the loss "
             "of its own samples.", PIECES),
     Mistake("returns-summed-loss", accumulated(returned=summed), LOSS + "the ranks' losses were added up and not "
             "divided.", PIECES),
-    Mistake("knows-two-ranks", accumulated(returned=two_ranks), LOSS + "the sum was divided by 2 where the number of "
-            "ranks, `dist.get_world_size()`, is another.", PIECES),
+    Mistake("knows-two-ranks", accumulated(returned=two_ranks), LOSS + "the sum was divided by 2, but there are "
+            "`dist.get_world_size()` ranks, and not always two.", PIECES),
     Mistake("loss-on-rank-zero-only", accumulated(returned=rank_zero_only), LOSS + "only rank 0 has the mean, as after "
             "`reduce`.", PIECES),
     Mistake("returns-tensor", accumulated(returned=lambda self, total: torch.tensor(Accumulated().returned(total))),
@@ -253,7 +253,7 @@ MISTAKES = [
     Mistake("missing-zero-grad", accumulated(clear=lambda self, optimizer: None), VALUE + "gradients of an earlier "
             "batch were still there.", PIECES),
     Mistake("clears-after-the-step", accumulated(clear=lambda self, optimizer: None, step=steps_and_clears), VALUE +
-            "the gradients were cleared after the step, so what an earlier batch had left was in it.", PIECES),
+            "the gradients were cleared after the step, so what an earlier batch had left went into the step.", PIECES),
     Mistake("steps-every-micro-batch", accumulated(after_each=steps_each_time), 'In the case "{case}" the optimizer '
             "took {steps} steps: one is wanted, at the end.", PIECES),
 ]  # fmt: skip

@@ -101,36 +101,38 @@ def steps_too(model: nn.Module) -> None:
                 p.sub_(0.1 * p.grad)
 
 
-VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+VALUE = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("sums-gradients", averaging(divided=lambda self, total, ranks: total), VALUE + "the gradients were added "
             "up and not divided by the number of ranks, as if the learning rate had grown with it.", AVERAGE),
     Mistake("knows-two-ranks", averaging(divided=lambda self, total, ranks: total / 2), VALUE + "the sum was divided "
-            "by 2 where the number of ranks, `dist.get_world_size()`, is another.", AVERAGE),
-    Mistake("skips-none", skipping, 'In the case "{case}" rank {who} is {ended}: a rank that skips a parameter makes '
-            "one call less, and each of its further calls meets that of another parameter.", AVERAGE),
+            "by 2, but there are `dist.get_world_size()` ranks, and not always two.", AVERAGE),
+    Mistake("skips-none", skipping, 'In the case "{case}" '
+            "rank {who} is {ended}. A rank that skips a parameter makes one call fewer, and each of its later calls "
+            "meets the others' call for another parameter.", AVERAGE),
     Mistake("zeros-for-all-none", averaging(takes_part=lambda self, p, ranks: True), VALUE + "no rank used this layer. "
             "With zeros for a gradient, momentum and weight decay would still move it.", AVERAGE),
     Mistake("divides-by-ranks-that-have-one", averaging(divided=lambda self, total, ranks: total / ranks), VALUE +
             "a rank without a gradient counts as zero, since its share of the mean loss does not depend on the layer.",
             AVERAGE),
     Mistake("drops-what-one-rank-has", averaging(takes_part=lambda self, p, ranks: ranks == dist.get_world_size()),
-            VALUE + "one rank has a gradient there, and half of it is the mean.", AVERAGE),
+            VALUE + "some rank has a gradient there, and it counts in the mean, with zeros for the ranks that have "
+            "none.", AVERAGE),
     Mistake("asks-rank-zero", averaging(takes_part=rank_zero_has_one), VALUE + "rank 0 has no gradient there, and "
             "another rank has one: which parameters take part is for all ranks to say.", AVERAGE),
     Mistake("zeros-where-none-was", averaging(summed=only_where_this_rank_has_one), VALUE + "a rank that did not use "
-            "the layer gets the mean as well, or its weights would part from the others'.", AVERAGE),
-    Mistake("leaves-none-where-none-was", only_into_what_is_there, VALUE + "this rank sent zeros for the layer and did "
-            "not take the mean, so the optimizers part: one moves the layer, the other does not.", AVERAGE),
+            "the layer gets the mean as well, or its weights would drift away from the others'.", AVERAGE),
+    Mistake("leaves-none-where-none-was", only_into_what_is_there, VALUE + "this rank sent zeros for the layer but did "
+            "not take the mean, so the ranks drift apart: one optimizer moves the layer, the other does not.", AVERAGE),
     Mistake("reduces-a-view", averaging(summed=in_place), VALUE + "`all_reduce` of a view with gaps, or of two layouts "
             "of one shape, adds up the wrong entries without an error. Give it a contiguous copy.", AVERAGE),
     Mistake("copy-not-written-back", averaging(summed=into_a_copy), VALUE + "the gradient has gaps in memory, so "
-            "`contiguous` made a copy, which received the sum, and nobody kept it.", AVERAGE),
+            "`contiguous` made a copy, which received the sum and was never written back.", AVERAGE),
     Mistake("through-float32", averaging(divided=lambda self, total, ranks: total.float().to(total.dtype)
                                          / dist.get_world_size()), VALUE +
-            "it was rounded to float32 on the way.", AVERAGE),
-    Mistake("takes-a-step", steps_too, 'In the case "{case}" the {what} are {got} afterwards, and should be {want}: '
-            "the step is the optimizer's.", AVERAGE),
+            "the gradient was rounded to float32 on the way.", AVERAGE),
+    Mistake("takes-a-step", steps_too, 'In the case "{case}" the '
+            "parameters are {got} afterwards, and should be {want}: taking the step is up to the optimizer.", AVERAGE),
 ]  # fmt: skip
 
 

@@ -116,7 +116,7 @@ def unfrozen(_self: Broadcast, tensor: Tensor, src: int) -> None:
         tensor.requires_grad_(True)
 
 
-STAYED = 'In the case "{case}" {what} is {got}, and rank {src} has {want}: '
+STAYED = 'In the case "{case}" `{what}` is {got}, and rank {src} has {want}: '
 MISTAKES = [
     Mistake("forgets-buffers", broadcasting(tensors=lambda self, model: model.parameters()), STAYED + "`parameters()` "
             "leaves the buffers out, such as a batch norm's running statistics.", START),
@@ -126,27 +126,29 @@ MISTAKES = [
             "model like the rest.", START),
     Mistake("forgets-frozen-parameters", broadcasting(tensors=trainable), STAYED + "a frozen parameter is not trained, "
             "and still has to be the same on all ranks.", START),
-    *(Mistake("averages-instead", broadcasting(send=send), 'In the case "{case}" {what} is {got} where {want}, the '
-              "number of rank {src}, is wanted: the numbers were averaged over the ranks.", START)
+    *(Mistake("averages-instead", broadcasting(send=send), 'In the case "{case}" `{what}` is {got} where {want}, the '
+              "value on rank {src}, is wanted: the numbers were averaged over the ranks.", START)
       for send in (averaged, floats_averaged)),
-    Mistake("ignores-src", broadcasting(source=lambda self, src: 0), 'In the case "{case}" {what} is {got} where '
+    Mistake("ignores-src", broadcasting(source=lambda self, src: 0), 'In the case "{case}" `{what}` is {got} where '
             "{want} is wanted: rank {src} has the numbers to send, not rank 0.", START),
-    Mistake("ignores-src", broadcasting(send=floats_from_rank_zero), 'In the case "{case}" {what} is {got} where '
+    Mistake("ignores-src", broadcasting(send=floats_from_rank_zero), 'In the case "{case}" `{what}` is {got} where '
             "{want} is wanted: rank {src} has the numbers to send, not rank 0.", START),
-    Mistake("rebinds-parameter", new_parameters, 'In the case "{case}" the {what} are {got}: an optimizer that was '
-            "made before still holds the old ones. Write into the tensors that are there.", START),
-    Mistake("rebinds-parameter", broadcasting(send=new_data), 'In the case "{case}" the {what} are {got}: `.data =` '
-            "gives a tensor other memory, and views of the old one no longer follow.", START),
+    Mistake("rebinds-parameter", new_parameters, "In the case \"{case}\" the model's tensors are {got}: an optimizer "
+            "that was made before still holds the old ones. Write into the tensors that are there.", START),
+    Mistake("rebinds-parameter", broadcasting(send=new_data), "In the case \"{case}\" the model's tensors are {got}: "
+            "`.data =` gives a tensor new memory, and views of the old memory no longer follow it.", START),
     Mistake("receives-into-gaps", broadcasting(send=with_gaps), STAYED + "it is a view with gaps, and gloo writes as "
             "if it had none, without an error. Broadcast a contiguous copy.", START),
     Mistake("copy-not-written-back", broadcasting(send=into_a_copy), STAYED + "it is a view with gaps. Either it was "
             "left out, or `contiguous` made a copy, which received the numbers, and nobody wrote them back.", START),
-    Mistake("only-src-calls", only_the_source_calls, 'In the case "{case}" rank {src} is {ended}: a collective '
-            "is for all, and the ranks that receive have to call `broadcast`, too.", START),
-    Mistake("through-float32", broadcasting(send=through_float32), 'In the case "{case}" {what} is {got} where {want} '
-            "is wanted: it was sent as float32, which has neither all digits of float64 nor all large "
-            "integers.", START),
-    Mistake("unfreezes", broadcasting(send=unfrozen), 'In the case "{case}" the {what} is {got} afterwards, and should '
+    Mistake("only-src-calls", only_the_source_calls, 'In the case "{case}" rank {src} is {ended}. A collective '
+            "is for all ranks: those that receive have to call `broadcast`, too.", START),
+    Mistake("through-float32", broadcasting(send=through_float32), 'In the case "{case}" `{what}` is {got} where '
+            '{want} '
+            "is wanted: it was sent as float32, which has neither all digits of float64 nor all large integers.",
+            START),
+    Mistake("unfreezes", broadcasting(send=unfrozen), 'In the case "{case}" `requires_grad` is {got} afterwards, and '
+            'should '
             "be {want}.", START),
 ]  # fmt: skip
 

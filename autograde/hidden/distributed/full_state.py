@@ -160,21 +160,25 @@ def without_gradients(model: nn.Module) -> Any:
 
 
 A_LAYER = (
-    'In the case "{case}" there is the name {name}, and {missing} is missing: `module` is the name of a layer there. '
-    "DDP puts its prefix at the start of a name, once, and nothing else is to be taken away."
+    'In the case "{case}" the dict has the name {name}, and {missing} is missing: `module` is the name of a layer '
+    "there. "
+    "DDP puts its prefix at the start of a name, once, and nothing else may be removed."
 )
 MISTAKES = [
-    Mistake("keeps-module-prefix", with_prefix, 'In the case "{case}" there is the name {name}: DDP keeps the model in '
-            "`module`, and a program that loads the file has no such prefix.", CHECKPOINTS),
-    Mistake("adds-a-prefix", with_prefix_where_there_is_one, 'In the case "{case}" there is the name {name}, which no '
+    Mistake("keeps-module-prefix", with_prefix, 'In the case "{case}" the dict has the name {name}: DDP keeps the '
+            'model in '
+            "`module`, but the plain model has no such prefix in its names.", CHECKPOINTS),
+    Mistake("adds-a-prefix", with_prefix_where_there_is_one, 'In the case "{case}" the dict has the name {name}, which '
+            'no '
             "parameter of the plain model has.", CHECKPOINTS),
-    Mistake("loses-a-prefix", strips_all, 'In the case "{case}" there is the name {name}, which no parameter of the '
+    Mistake("loses-a-prefix", strips_all, 'In the case "{case}" the dict has the name {name}, which no parameter of '
+            'the '
             "plain model has.", CHECKPOINTS),
     Mistake("strips-a-layers-name", without_the_word, A_LAYER, CHECKPOINTS),
     Mistake("strips-a-layers-name", without_the_first_word, A_LAYER, CHECKPOINTS),
     Mistake("strips-a-layers-name", without_any_prefix, A_LAYER, CHECKPOINTS),
-    Mistake("takes-a-layer-for-the-model", of_its_attribute, 'In the case "{case}" there is the name {name}, and '
-            "{missing} is missing: this model's own layer `module` was taken for a model in DDP, and only a "
+    Mistake("takes-a-layer-for-the-model", of_its_attribute, 'In the case "{case}" the dict has the name {name}, and '
+            "{missing} is missing: this model's own layer `module` was taken for a model in DDP, but only a "
             "`DistributedDataParallel` is one.", CHECKPOINTS),
     Mistake("leaves-out-frozen-ones", trainable_only, 'In the case "{case}" {missing} is missing: a frozen parameter '
             "is not trained, but it belongs to the weights.", CHECKPOINTS),
@@ -185,26 +189,28 @@ MISTAKES = [
     Mistake("keeps-the-graph", with_graphs, 'In the case "{case}" the dict holds {kinds}: detach the weights, so that '
             "plain tensors are left.", CHECKPOINTS),
     *(Mistake("changes-the-model", program, 'In the case "{case}" the model is {got} after the call: its mode, which '
-              "of its parameters require gradients, and the gradients that it has are to stay as they were.",
+              "of its parameters require gradients, and the gradients that it has have to stay as they were.",
               CHECKPOINTS) for program in (in_eval_mode, frozen, without_gradients)),
     Mistake("local-shard-only", local_shards, 'In the case "{case}" {tensor} has shape {shape} where {right_shape} is '
             "wanted: that is rank 0's share, and the rest is on the other rank.", CHECKPOINTS),
     Mistake("local-shard-only", local_shards_everywhere, 'In the case "{case}" {tensor} has shape {shape} where '
             "{right_shape} is wanted: that is rank 0's share. Every rank returned its own, and only rank 0 needs the "
             "whole.", CHECKPOINTS),
-    Mistake("keeps-dtensors", sharded_tensors, 'In the case "{case}" the dict holds {kinds}: gather it, or the file '
-            "can be read only by as many ranks.", CHECKPOINTS),
+    Mistake("keeps-dtensors", sharded_tensors, 'In the case "{case}" the dict holds {kinds}: gather '
+            "it, or only the same number of ranks can read the file.", CHECKPOINTS),
     Mistake("every-rank-returns-it", everywhere, 'In the case "{case}" rank 1 returned the tensors as well: it '
-            "needs none of them, and a large model fits into one rank's memory, not into all.", CHECKPOINTS),
-    Mistake("called-by-rank-zero-only", rank_zero_calls, 'In the case "{case}" rank 0 is {ended0}: to gather the '
+            "needs none of them, and a large model should be held whole only once.", CHECKPOINTS),
+    Mistake("called-by-rank-zero-only", rank_zero_calls, 'In the case "{case}" rank 0 is {ended0}. Gathering the '
             "shards takes all ranks, so each has to make the call.", CHECKPOINTS),
     Mistake("forgets-buffers", parameters_only, 'In the case "{case}" {missing} is missing: persistent buffers belong '
             "to the weights.", CHECKPOINTS),
-    Mistake("saves-scratch-buffers", with_scratch, 'In the case "{case}" there is the name {name}: a buffer that is '
+    Mistake("saves-scratch-buffers", with_scratch, 'In the case "{case}" the dict has the name {name}: a buffer that '
+            'is '
             "not persistent is not saved.", CHECKPOINTS),
-    Mistake("nothing-on-the-others", none_elsewhere, 'In the case "{case}" {what} is {got}: an empty dict is wanted '
-            "there.", CHECKPOINTS),
-    Mistake("nests-it", nested, 'In the case "{case}" there is the name {name}: only the weights are wanted.',
+    Mistake("nothing-on-the-others", none_elsewhere, 'In the case "{case}" '
+            "rank 1 returned no dict: an empty dict is wanted there.", CHECKPOINTS),
+    Mistake("nests-it", nested, 'In the case "{case}" the dict has the name {name}: only the weights are wanted, '
+            'without another dict around them.',
             CHECKPOINTS),
 ]  # fmt: skip
 

@@ -136,24 +136,26 @@ MISTAKES = [
     Mistake("no-exchange", own_mean, OTHERS + "each rank gave the mean of its own samples.", SHARDS),
     Mistake("rank-zero-only", reduced_to_rank_zero, OTHERS + "only rank 0 has it, as after `reduce`; `all_reduce` "
             "gives it to all ranks.", SHARDS),
-    Mistake("rank-zero-only", rank_zero_returns_it, OTHERS + "every rank returns the mean, since each of them may "
-            "have to stop on it.", SHARDS),
-    Mistake("called-by-rank-zero-only", rank_zero_alone_asks, 'In the case "{case}" rank 0 is {ended0}: it waits '
-            "for rank 1, which never calls: a collective is for all ranks.", SHARDS),
+    Mistake("rank-zero-only", rank_zero_returns_it, 'In the case "{case}" rank 0 says {mean0}, but rank 1 returned '
+            'nothing where {right} is wanted: every rank has to return the mean, since each of them may have to stop '
+            'on it.', SHARDS),
+    Mistake("called-by-rank-zero-only", rank_zero_alone_asks, 'In the case "{case}" rank 0 is {ended0}. It waits '
+            "for rank 1, which never makes the call: a collective is for all ranks.", SHARDS),
     Mistake("leaves-before-the-exchange", leaves_without_samples, 'In the case "{case}" the ranks have {n0} and {n1} '
-            "samples, and rank {who} is {ended}: a rank without samples left, and the other waits for it. All ranks "
-            "make the same calls.", SHARDS),
+            "samples, and rank {who} is {ended}. A rank without samples returned early, and the other waits for it. "
+            "All ranks have to make the same calls.", SHARDS),
     Mistake("divides-by-zero", divides_first, NOTHING + "nan here.", SHARDS),
     Mistake("zero-for-nothing", zero_for_nothing, MEANS + "0 looks like a measurement, and nan says that there is "
             "none.", SHARDS),
-    Mistake("adds-in-float32", in_float32, MEANS + "float32 has no 2**24 + 1, so counts and sums travel in float64.",
+    Mistake("adds-in-float32", in_float32, MEANS + "float32 has no 2**24 + 1, so add counts and sums in float64.",
             SHARDS),
-    Mistake("adds-in-float32", divided_in_float32, MEANS + "float32 has no 2**24 + 1, so counts and sums travel in "
+    Mistake("adds-in-float32", divided_in_float32, MEANS + "float32 has no 2**24 + 1, so add counts and sums in "
             "float64.", SHARDS),
     Mistake("adds-in-float32", rounded_to_float32, MEANS + "`torch.tensor` makes float32 of a Python float, and "
             "float32 has no 2**24 + 1: ask for float64 there.", SHARDS),
-    Mistake("returns-tensor", as_tensor, 'In the case "{case}" {what} is {got}: a Python float is wanted.', SHARDS),
-    Mistake("returns-tensor", as_tensor_where_all_have_samples, 'In the case "{case}" {what} is {got}: a Python float '
+    Mistake("returns-tensor", as_tensor, 'In the case "{case}" `{what}` is {got}: a Python float is wanted.', SHARDS),
+    Mistake("returns-tensor", as_tensor_where_all_have_samples, 'In the case "{case}" `{what}` is {got}: a Python '
+            'float '
             "is wanted.", SHARDS),
 ]  # fmt: skip
 

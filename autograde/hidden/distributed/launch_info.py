@@ -117,15 +117,14 @@ MISTAKES = [
             "device came out as {used}: GPUs are numbered from 0 on each machine, so it should be {right}.", RANKS),
     Mistake("hardcoded-nccl", always_nccl, SHARED + "nccl needs a GPU for each process of the machine, and without "
             "them gloo on the CPU does the work.", RANKS),
-    Mistake("hardcoded-nccl", nccl_on_any_device, SHARED + "nccl cannot exchange tensors of the CPU.", RANKS),
+    Mistake("hardcoded-nccl", nccl_on_any_device, SHARED + "nccl cannot exchange tensors that are on the CPU.", RANKS),
     Mistake("shares-gpus", nccl_with_any_gpu, SHARED + "two processes would share a GPU, which nccl refuses.", RANKS),
     Mistake("shares-gpus", nccl_in_turns, SHARED + "two processes would share a GPU, which nccl refuses.", RANKS),
     Mistake("shares-gpus", by_local_rank, SHARED + "some ranks of this machine would use nccl and others gloo, and "
             "they would never meet.", RANKS),
     Mistake("counts-all-machines", by_world_size, SHARED + "WORLD_SIZE, {env_world_size}, counts the processes of all "
             "machines, and the GPUs are those of one.", RANKS),
-    Mistake("never-a-gpu", never_a_gpu, WITH_GPUS + "`cuda_count` says how many GPUs there are, and it is not what was "
-            "asked.", RANKS),
+    Mistake("never-a-gpu", never_a_gpu, WITH_GPUS + "`cuda_count` says how many GPUs there are; let it decide.", RANKS),
     Mistake("wants-a-spare-gpu", wants_a_spare_gpu, WITH_GPUS + "as many GPUs as processes are enough.", RANKS),
     Mistake("alone-on-the-cpu", alone_on_the_cpu, WITH_GPUS + "a process that torchrun did not start takes a GPU "
             "as well.", RANKS),
@@ -133,8 +132,8 @@ MISTAKES = [
             "the variables are not set, and then this is the only process.", RANKS),
     Mistake("ignores-environ", reads_the_own_environment, 'In the case "{case}" the {what} came out as {got} where '
             "{want} is wanted: the variables are in the argument `environ`.", RANKS),
-    *(Mistake("strings-as-numbers", program, 'In the case "{case}" the {what} is {got}, a string: environment '
-              "variables are text, and `int` makes numbers of them.", RANKS)
+    *(Mistake("strings-as-numbers", program, 'In the case "{case}" the '
+              "{what} is {got}: environment variables are text, and `int` turns them into numbers.", RANKS)
       for program in (strings, strings_where_set)),
     Mistake("device-as-text", device_as_text, "The {what} is {got}; `torch.device` makes a {want}.", RANKS),
 ]  # fmt: skip

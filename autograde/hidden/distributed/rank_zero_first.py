@@ -279,9 +279,9 @@ MISTAKES = [
             FIRST),
     Mistake("shares-rank-zeros-result", rank_zeros_result_for_all, RESULTS + "rank 1 wanted its own, {right1}, and got "
             "rank 0's.", FIRST),
-    Mistake("hangs-on-error", barriers_only, 'In the case "{case}" rank 1 is {ended1}: rank 0 raised and never '
-            "came to where the others wait.", FIRST),
-    Mistake("tells-rank-1-only", tells_rank_one, 'In the case "{case}" rank {who} is {ended}: rank 0 told rank 1 only. '
+    Mistake("hangs-on-error", barriers_only, 'In the case "{case}" rank 1 is '
+            "{ended1}. Rank 0 raised and never came to the call in which the others wait.", FIRST),
+    Mistake("tells-rank-1-only", tells_rank_one, 'In the case "{case}" rank {who} is {ended}. Rank 0 told rank 1 only. '
             "There may be any number of ranks, and a broadcast reaches them all.", FIRST),
     Mistake("others-go-on-after-an-error", goes_on_after_an_error, AFTER_ERROR + "rank 0 had failed, so it should "
             "raise without calling `fn`.", FIRST),
@@ -293,19 +293,19 @@ MISTAKES = [
     Mistake("replaces-the-exception", exception_anew, RESULTS + "rank 0 raises the very exception that its call "
             "raised, with all it carries, and not another one of its type.", FIRST),
     Mistake("copies-the-results", results_collected, 'In the case "{case}" a rank got a copy of what its call '
-            "returned: results were sent over the ranks, and each needs only its own.", FIRST),
+            "returned: results were sent between the ranks, and each needs only its own.", FIRST),
     Mistake("swallows-the-others-errors", others_swallow, 'In the case "{case}" rank 1 came back with {result1}: '
             "its own call had raised, and nobody was told.", FIRST),
     Mistake("tries-again", others_try_again, 'In the case "{case}" rank 1 made {calls1} calls where one is wanted: a '
             "call that raises is not repeated.", FIRST),
     Mistake("ends-the-group", ends_the_group, 'In the case "{case}" the calls gave {result0} on rank 0 and {result1} '
-            "on rank 1: after the first one the process group was gone, and with it every later call.", FIRST),
+            "on rank 1: after the first call the process group was gone, so every later call failed.", FIRST),
     Mistake("others-go-on-after-an-error", tells_the_message, AFTER_ERROR + "rank 0 had raised an exception without a "
-            "message, and that was taken for none.", FIRST),
+            "message, and the empty message was taken for success.", FIRST),
     Mistake("takes-none-for-a-failure", takes_none_for_a_failure, RESULTS + "rank 0's call had returned None, and that "
             "was taken for a failure. A call may have no result.", FIRST),
-    Mistake("calls-twice", twice_on_rank_zero, 'In the case "{case}" {what} came out as {got} where {want} is wanted: '
-            "one call for each rank.", FIRST),
+    Mistake("calls-twice", twice_on_rank_zero, 'In the case "{case}" '
+            "the number of {what} is {got} where {want} is wanted: each rank calls `fn` once.", FIRST),
 ]  # fmt: skip
 
 

@@ -198,7 +198,7 @@ def mean_instead(x: Tensor) -> Any:
     return total / dist.get_world_size() if total.is_floating_point() else total // dist.get_world_size()
 
 
-FULL = 'In the case "{case}", with {n} elements, a rank sent more than {limit} times as many. '
+FULL = 'In the case "{case}", with {n} elements, a rank sent more than {limit} times as many elements. '
 WHOLE = (
     "Whole tensors were sent: round the ring at each step, to every other rank, or by way of one rank. Send one chunk "
     "a step."
@@ -211,13 +211,17 @@ MISTAKES = [
             "A `send` waits for its `recv`, and all ranks are sending: use `isend`, receive, then wait.", RING),
     Mistake("deadlocks", ring(shift=receives_first), 'In the case "{case}" {hanging} do not come back; the first is '
             "{how}. All ranks wait for somebody to send: use `isend` before.", RING),
-    Mistake("forgets-gather-phase", ring(hand_round=no_hand_round), 'In the case "{case}" {what} is {got} where {want} '
-            "is wanted: after the first round each rank has one chunk complete, and nobody has handed them out.", RING),
-    Mistake("a-step-too-few", ring(hand_round=hand_round_too_short), 'In the case "{case}" {what} is {got} where '
-            "{want} is wanted: a complete chunk is handed on `world_size` - 1 times, and it was once less.", RING),
+    Mistake("forgets-gather-phase", ring(hand_round=no_hand_round), 'In the case "{case}" `{what}` is {got} where '
+            '{want} '
+            "is wanted: after the first round each rank has one chunk complete, and these chunks were never handed "
+            "on.", RING),
+    Mistake("a-step-too-few", ring(hand_round=hand_round_too_short), 'In the case "{case}" `{what}` is {got} where '
+            "{want} is wanted: a complete chunk has to be handed on `world_size` - 1 times; here it was one time "
+            "fewer.", RING),
     Mistake("uneven-chunks-fail", ring(chunks=equal_chunks), 'In the case "{case}" the call raised {error}: {n} '
-            "elements do not make chunks of one size. `tensor_split` makes them as equal as it can.", RING),
-    Mistake("uneven-chunks-fail", cut_to_equal_chunks, 'In the case "{case}", with {n} elements, {what} is {got} where '
+            "elements cannot be cut into chunks of one size. `tensor_split` makes them as equal as it can.", RING),
+    Mistake("uneven-chunks-fail", cut_to_equal_chunks, 'In the case "{case}", with {n} elements, `{what}` is {got} '
+            'where '
             "{want} is wanted: what did not fit into equal chunks was left out.", RING),
     Mistake("too-few-chunks", ring(chunks=chunks_of_chunk), 'In the case "{case}" the call raised {error}: `chunk` may '
             "give fewer chunks than there are ranks, `tensor_split` never does.", RING),
@@ -225,16 +229,17 @@ MISTAKES = [
             "are allowed here.", RING),
     Mistake("uses-a-collective", collective_chunks, 'In the case "{case}" `{others}` was called: only point-to-point '
             "calls are allowed here.", RING),
-    Mistake("averages-instead", mean_instead, 'In the case "{case}" {what} is {got} where {want} is wanted: that is '
+    Mistake("averages-instead", mean_instead, 'In the case "{case}" `{what}` is {got} where {want} is wanted: that is '
             "the sum divided by the number of ranks.", RING),
-    Mistake("changes-its-input", in_the_input, 'In the case "{case}" {what} is {got}, and should be {want}: x is the '
-            "caller's.", RING),
-    Mistake("changes-its-input", in_memory_that_may_be_the_inputs, 'In the case "{case}" {what} is {got}, and should '
-            "be {want}: `contiguous`, `reshape` and `float` copy only where they have to, and `clone` always does.",
+    Mistake("changes-its-input", in_the_input, 'In the case "{case}" '
+            "x is {got} after the call, and should be {want}: it belongs to the caller.", RING),
+    Mistake("changes-its-input", in_memory_that_may_be_the_inputs, 'In the case "{case}" x is {got} after the call, '
+            'and should '
+            "be {want}: `contiguous`, `reshape` and `float` copy only where they have to; `clone` always does.",
             RING),
     Mistake("dtype-not-kept", as_float, 'In the case "{case}" the result is of dtype {got_dtype} where {want_dtype} is '
             "wanted.", RING),
-    Mistake("adds-in-float32", in_float32, 'In the case "{case}" {what} is {got} where {want} is wanted: the sum was '
+    Mistake("adds-in-float32", in_float32, 'In the case "{case}" `{what}` is {got} where {want} is wanted: the sum was '
             "taken in float32, which has no room for all digits of int64 or float64. Add in the dtype of x.", RING),
     Mistake("shape-not-kept", flat_result, 'In the case "{case}" the result has shape {got_shape} where {want_shape} '
             "is wanted.", RING),

@@ -110,16 +110,17 @@ def shuffles_its_part(
 LENGTHS = 'In the case "{case}" the shares are {lengths} long where {right} is wanted: '
 MISTAKES = [
     Mistake("unequal-shares", sharing(fit=lambda self, order, length: order), LENGTHS + "a rank with one batch more "
-            "than the others waits in it for ever.", SHARES),
+            "than the others would wait for them for ever.", SHARES),
     Mistake("unequal-shares", sharing(length=lambda self, n, w, drop: w * math.ceil(n / w) if not drop else n,
             fit=lambda self, order, length: order[:length]), LENGTHS + "a rank with one batch more than the others "
-            "waits in it for ever.", SHARES),
+            "would wait for them for ever.", SHARES),
     Mistake("pads-once-only", sharing(fit=padded_once), LENGTHS + "with fewer samples than ranks, repeating them once "
             "is not enough.", SHARES),
     Mistake("ignores-drop-last", sharing(length=lambda self, n, w, drop: w * math.ceil(n / w)), LENGTHS + "with "
-            "`drop_last` the order is cut, not padded.", SHARES),
-    Mistake("cuts-before-shuffling", cut_before_shuffling, 'In the case "{case}", {what}: {got}. The last ones '
-            "were cut off before the order was drawn, and are never seen. Shuffle all of them, then cut.", SHARES),
+            "`drop_last` the order has to be cut, not padded.", SHARES),
+    Mistake("cuts-before-shuffling", cut_before_shuffling, 'In the case "{case}", {what}: {got}. The '
+            "last samples were cut off before the order was drawn, and are never seen. Shuffle all samples, then cut.",
+            SHARES),
     Mistake("shuffles-its-own-part", shuffles_its_part, 'In the case "{case}" rank 0 has the same samples in every '
             "epoch: each rank shuffled a part of its own. Shuffle all samples first, then deal them out.", SHARES),
     Mistake("always-drops", sharing(length=lambda self, n, w, drop: w * (n // w)), LENGTHS + "without `drop_last` no "

@@ -151,24 +151,27 @@ def right(model: Any, mesh: Any, make_optimizer: Any) -> Any:
     return make_optimizer(model.parameters())
 
 
-BLOCKS = 'In the case "{case}" the blocks are sharded by themselves: {sharded}. '
+BLOCKS = 'In the case "{case}", whether each block is sharded by itself: {sharded}. '
 MISTAKES = [
     Mistake("root-only", root_only, BLOCKS + "With one group for the whole model, every rank gathers all of it at once "
-            "and saves nothing at the peak.", SHARDS),
-    Mistake("root-before-blocks", root_first, 'In the case "{case}" the call raised {error}: the blocks come first, '
-            "and the model takes what is left.", SHARDS),
+            "and saves no memory at the peak.", SHARDS),
+    Mistake("root-before-blocks", root_first, 'In the case "{case}" the call raised {error}: '
+            "shard the blocks first; the model takes what is left.", SHARDS),
     Mistake("one-group-for-all-blocks", all_blocks_together, 'In the case "{case}" the call raised {error}: '
             "`model.blocks` is a list without a forward. Shard each block in it.", SHARDS),
-    Mistake("one-group-for-all-blocks", blocks_as_one_list, 'In the case "{case}" the number of {what} is {got} where '
-            "{want} is wanted: `fully_shard` of a list makes one group, which is gathered as a whole.", SHARDS),
-    Mistake("one-group-for-all-blocks", first_block_then_the_rest, 'In the case "{case}" the number of {what} is {got} '
+    Mistake("one-group-for-all-blocks", blocks_as_one_list, 'In the case "{case}" '
+            "{got} blocks are gathered together with another one where {want} is wanted: `fully_shard` of a list makes "
+            "one group, which is gathered as a whole.", SHARDS),
+    Mistake("one-group-for-all-blocks", first_block_then_the_rest, 'In the case "{case}" {got} blocks are gathered '
+            'together with another one '
             "where {want} is wanted: the blocks of a list given to `fully_shard` are gathered together.", SHARDS),
     Mistake("skips-a-block", first_block_left_out, BLOCKS + "Each of them should be.", SHARDS),
     Mistake("skips-a-block", three_blocks, BLOCKS + "Each of them should be, however many there are.", SHARDS),
-    Mistake("sums-in-float32", sums_in_float32, 'In the case "{case}" {what} is {got} where {want} is wanted: the '
-            "gradients were added up over the ranks in float32, and the model is float64.", SHARDS),
+    Mistake("sums-in-float32", sums_in_float32, 'In the case "{case}" '
+            "`{what}` is {got} where {want} is wanted: the gradients were added up over the ranks in float32, and the "
+            "model is float64.", SHARDS),
     Mistake("changes-the-mode", in_eval_mode, 'In the case "{case}" the model is no longer in training mode after the '
-            "call, and sharding has nothing to do with that.", SHARDS),
+            "call, and sharding should not change that.", SHARDS),
     Mistake("blocks-only", blocks_only, 'In the case "{case}" the model itself is {whole_model} and this rank holds '
             "{share} of the elements: the first and the last layer are whole on every rank, and nobody averages their "
             "gradients.", SHARDS),
@@ -178,17 +181,20 @@ MISTAKES = [
     Mistake("ignores-the-mesh", over_all_ranks, 'In the case "{case}" the mesh of the shards is {got} where {want} is '
             "wanted: without `mesh=`, `fully_shard` makes one of all ranks.", SHARDS),
     Mistake("not-sharded", nothing_sharded, BLOCKS + "The model itself is {whole_model}.", SHARDS),
-    Mistake("optimizer-before-sharding", optimizer_first, 'In the case "{case}" {what} is {got} where {want} is '
+    Mistake("optimizer-before-sharding", optimizer_first, 'In the case "{case}" `{what}` is {got} where {want} is '
             "wanted: the optimizer holds the parameters from before, which are no longer the model's, so its steps "
             "change nothing.", SHARDS),
-    Mistake("optimizer-before-sharding", optimizer_between, 'In the case "{case}" {what} is {got} where {want} is '
-            "wanted: the optimizer came before the model's own call, and holds parameters that it replaced.", SHARDS),
-    Mistake("optimizer-of-the-blocks", optimizer_of_the_blocks, 'In the case "{case}" {what} is {got} where {want} is '
-            "wanted: the optimizer got the blocks' parameters alone.", SHARDS),
-    Mistake("two-optimizers", two_optimizers, 'In the case "{case}" {what} came out as {got} where {want} is wanted.',
+    Mistake("optimizer-before-sharding", optimizer_between, 'In the case "{case}" `{what}` is {got} where {want} is '
+            "wanted: the optimizer was made before `fully_shard(model)`, and holds parameters that this call "
+            "replaced.", SHARDS),
+    Mistake("optimizer-of-the-blocks", optimizer_of_the_blocks, 'In the case "{case}" '
+            "`{what}` is {got} where {want} is wanted: the optimizer got the blocks' parameters alone.", SHARDS),
+    Mistake("two-optimizers", two_optimizers, 'In the case "{case}" {got} optimizers were made where {want} is wanted: '
+            'one optimizer gets all parameters.',
             SHARDS),
-    Mistake("returns-the-model", returns_the_model, 'In the case "{case}" {what} is {got}: the optimizer is wanted. '
-            "The model is sharded in place.", SHARDS),
+    Mistake("returns-the-model", returns_the_model, 'In the case "{case}" '
+            "the call did not return an optimizer. The model is sharded in place, so the optimizer is what to return.",
+            SHARDS),
 ]  # fmt: skip
 
 

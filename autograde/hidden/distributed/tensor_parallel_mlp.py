@@ -224,38 +224,41 @@ def empties_the_gradient(x: Tensor, w1: Tensor, w2: Tensor) -> Any:
     return EmptiesTheGradient.apply(F.gelu(enter(x) @ w1.T) @ w2.T)
 
 
-VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+VALUE = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 GRADIENT = 'In the case "{case}" the gradient of x begins with {grad} where {right} is wanted: '
 COUNT = 'In the case "{case}" there were {forward} exchanges forward and {backward} backward: '
 MISTAKES = [
     Mistake("reduces-before-activation", before_the_activation, COUNT + "the hidden units were added up over the "
-            "ranks, though each rank has other ones. They stay where they are; only the outputs are in parts.", SPLIT),
+            "ranks, though each rank has different ones. They stay where they are; only the outputs have to be added "
+            "up.", SPLIT),
     Mistake("no-gradient-reduce", no_gradient_reduce, GRADIENT + "each rank has the part that goes through its own "
             "hidden units, and backward has to add them up.", SPLIT),
-    Mistake("one-exchange-too-many", there_and_back, COUNT + "the gradient of the output is the same on all ranks; to "
-            "add it up and divide it again changes nothing and costs an exchange.", SPLIT),
+    Mistake("one-exchange-too-many", there_and_back, COUNT + "the gradient of the output is the same on all ranks; "
+            "adding it up and dividing it again changes nothing and costs an exchange.", SPLIT),
     *(Mistake("reduces-gradient-twice", program, GRADIENT + "the gradient of the output is the same on all ranks, and "
               "it was added up over them on its way back.", SPLIT) for program in (twice, twice_for_a_table)),
     Mistake("reduces-gradient-twice", twice_without_x, VALUE + "the gradient of the output was added up over the "
             "ranks, where it is the same already, and that of x was not. That is what "
             "`torch.distributed.nn.functional.all_reduce` does.", SPLIT),
-    Mistake("averages-the-gradient", averages_the_gradient, GRADIENT + "each rank has a part of it, and parts are "
-            "added up; they were averaged.", SPLIT),
+    Mistake("averages-the-gradient", averages_the_gradient, GRADIENT + "each rank has a part of it, and the parts were "
+            "averaged; they have to be added up.", SPLIT),
     Mistake("no-forward-reduce", no_forward_reduce, VALUE + "each rank returned its own part of the output.", SPLIT),
     Mistake("knows-two-ranks", knows_two_ranks, 'In the case "{case}" the call raised {error}: parts were gathered '
-            "from two ranks, and there are `dist.get_world_size()` of them.", SPLIT),
-    Mistake("cuts-the-graph", in_place, 'In the case "{case}" the output has no graph: `all_reduce` alone is not '
-            "differentiable. {what} is {got} where {want} is wanted.", SPLIT),
-    Mistake("averages-instead", averaged, VALUE + "the parts are to be added up; they were averaged.", SPLIT),
-    Mistake("gathers-the-weights", gathers_weights, COUNT + "the weights were put together on every rank, and to split "
-            "them was the point. The activations are what is exchanged, once in each direction.", SPLIT),
-    Mistake("tanh-formula", tanh_formula, VALUE + "the values are those of the approximation of gelu by tanh. The "
-            "exact one is PyTorch's default.", SPLIT),
-    Mistake("flattens-the-batch", flat_batch, 'In the case "{case}" the call returned {returned}: x was made a table '
-            "for the products, and the output has to have the other dimensions of x again. `@` copes with them as they "
-            "are.", SPLIT),
-    *(Mistake("hook-on-x", program, GRADIENT + "the hook of an earlier call is still on x and adds up once more; x "
-              "itself is the caller's.", SPLIT) for program in (hook_on_x, hook_where_x_needs_it, hook_for_good)),
+            "from two ranks, but there are `dist.get_world_size()` of them.", SPLIT),
+    Mistake("cuts-the-graph", in_place, 'In the case "{case}" `{what}` '
+            "is {got} where {want} is wanted: `all_reduce` alone is not differentiable, so the output has no graph.",
+            SPLIT),
+    Mistake("averages-instead", averaged, VALUE + "the parts were averaged; they have to be added up.", SPLIT),
+    Mistake("gathers-the-weights", gathers_weights, COUNT + "the weights were put together on every rank, but "
+            "splitting them was the point. Exchange activations instead, once in each direction.", SPLIT),
+    Mistake("tanh-formula", tanh_formula, VALUE + "the values are those of the tanh approximation of gelu. The exact "
+            "gelu is PyTorch's default.", SPLIT),
+    Mistake("flattens-the-batch", flat_batch, 'In the case "{case}" the call returned {returned}: x '
+            "was flattened to a matrix for the products, and the output needs the leading dimensions of x again. `@` "
+            "copes with them as they are.", SPLIT),
+    *(Mistake("hook-on-x", program, GRADIENT + "the hook of an earlier call is still on x and adds its gradient up "
+            "once more; x itself is the caller's.", SPLIT) for program in (hook_on_x, hook_where_x_needs_it,
+            hook_for_good)),
     Mistake("makes-x-need-a-gradient", makes_x_need_it, 'In the case "{case}" x needed no gradient before the call, '
             "and needs one afterwards: x is the caller's.", SPLIT),
     Mistake("fails-on-strided-x", by_views, 'In the case "{case}" the call raised {error}: x is not contiguous there, '

@@ -106,7 +106,7 @@ def always_two_bytes(num_params: int, world_size: int, *, stage: int, param_dtyp
     return counting()(num_params, world_size, stage=stage)
 
 
-COUNT = 'In the case "{case}" a rank holds {want_each} bytes for each parameter of the model, and {got_each} came out: '
+COUNT = 'In the case "{case}" a rank holds {want_each} bytes for each parameter of the model, but {got_each} came out: '
 ORDER = "stage 1 splits states and master copy, stage 2 also the gradients, stage 3 also the parameters."
 MISTAKES = [
     Mistake("splits-wrong-part", counting(first_stage={"gradients": 1, "states": 2, "parameters": 3}), COUNT + ORDER,
@@ -114,13 +114,13 @@ MISTAKES = [
     Mistake("splits-wrong-part", counting(first_stage={"parameters": 1, "gradients": 2, "states": 3}), COUNT + ORDER,
             MEMORY),
     Mistake("splits-wrong-part", gradients_too_early, COUNT + ORDER, MEMORY),
-    Mistake("splits-wrong-part", splits_the_total, COUNT + "everything was split, and " + ORDER, MEMORY),
+    Mistake("splits-wrong-part", splits_the_total, COUNT + "everything was split, but " + ORDER, MEMORY),
     Mistake("splits-wrong-part", master_with_the_parameters, COUNT + "the master copy is split at stage 1, with "
             "AdamW's averages, and not at stage 3 with the parameters.", MEMORY),
     Mistake("always-two-bytes", always_two_bytes, COUNT + "`param_dtype` decides how large parameters and gradients "
-            "are; 2 bytes is bfloat16 alone.", MEMORY),
-    Mistake("knows-two-sizes", four_or_two_bytes, COUNT + "not every dtype but float32 has 2 bytes. Ask the dtype: "
-            "`param_dtype.itemsize`.", MEMORY),
+            "are; 2 bytes are right for bfloat16, not for every dtype.", MEMORY),
+    Mistake("knows-two-sizes", four_or_two_bytes, COUNT + "dtypes other than float32 need not have 2 bytes. Ask the "
+            "dtype: `param_dtype.itemsize`.", MEMORY),
     Mistake("counts-from-zero", counting(first_stage={"states": 0, "gradients": 1, "parameters": 2}), COUNT + "at "
             "stage 0 nothing is split; " + ORDER, MEMORY),
     Mistake("forgets-master-weights", counting(states=8), COUNT + "beside AdamW's two averages there is a float32 copy "

@@ -179,8 +179,8 @@ def with_prefix(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> list[str]:
     return [f"SDPBackend.{name}" for name in right(q, k, v, **options)]
 
 
-NAMED = 'In the case "{case}" the names are {names} where {want_names} is wanted: '
-SETTING = 'In the case "{case}" the setting afterwards is {got}: {setting}. It should be {want}: '
+NAMED = 'In the case "{case}" the outcome is {names} where {want_names} is wanted: '
+SETTING = 'In the case "{case}" the call left {setting} switched on; the setting should be {want}. '
 MISTAKES = [
     Mistake("assumes-by-device", by_device, NAMED + "the device alone does not decide; dropout, a mask or strides can "
             "make a backend refuse.", READ),
@@ -189,34 +189,35 @@ MISTAKES = [
             "refuses, if both are allowed; allow one at a time.", READ),
     Mistake("assumes-by-rules", by_rules, NAMED + "a rule about options is not what PyTorch goes by. Some masks are "
             "taken, and strides or the device can make a backend refuse.", READ),
-    Mistake("hides-shape-errors", hides_errors, NAMED + "every RuntimeError was taken for a refusal, and a wrong shape "
-            "is one too.", READ),
-    Mistake("raises-only-if-none-accepts", error_of_all, NAMED + "a fast kernel checks less and let a wrong call pass. "
-            "What MATH raises is an error of the call, whatever the others say.", READ),
+    Mistake("hides-shape-errors", hides_errors, NAMED + "every RuntimeError was taken for a refusal, but a wrong shape "
+            "raises a RuntimeError, too.", READ),
+    Mistake("raises-only-if-none-accepts", error_of_all, NAMED + "a fast kernel checks less and let a wrong call "
+            "through. What MATH raises is an error of the call, whatever the others say.", READ),
     Mistake("raises-on-refusal", every_error, 'In the case "{case}" the call ended with {names}: a backend that '
-            "refuses raises, and that is an answer.", READ),
-    Mistake("leaves-setting", leaves_setting, SETTING + "switches that are thrown stay thrown; `sdpa_kernel` gives the "
-            "old setting back.", READ),
-    Mistake("leaves-setting", switches_all_on, SETTING + "all were switched on in the end, whatever was on before.",
+            "refuses raises an error. Catch it and leave that name out.", READ),
+    Mistake("leaves-setting", leaves_setting, SETTING + "Switches that are thrown stay thrown; `sdpa_kernel` restores "
+            "the old setting.", READ),
+    Mistake("leaves-setting", switches_all_on, SETTING + "In the end all were switched on, whatever was on before.",
             READ),
-    Mistake("obeys-the-setting", within_setting, NAMED + "what happens to be switched on now was taken into account.",
+    Mistake("obeys-the-setting", within_setting, NAMED + "what was switched on at the time of the call was taken into "
+            "account.",
             READ),
-    Mistake("obeys-the-setting", tries_those_on, NAMED + "besides MATH, only the backends that are switched on now "
-            "were tried.", READ),
+    Mistake("obeys-the-setting", tries_those_on, NAMED + "besides MATH, only the backends that were switched on at the "
+            "time of the call were tried.", READ),
     Mistake("obeys-the-setting", asks_plainly_first, NAMED + "the first call ran under the caller's setting, which may "
             "allow only a backend that refuses.", READ),
     Mistake("ignores-options", without_options, NAMED + "the question was asked without the options.", READ),
-    Mistake("asks-about-another-dtype", in_float32, NAMED + "the tensors were cast first, and a dtype that does not "
+    Mistake("asks-about-another-dtype", in_float32, NAMED + "the tensors were cast first, but a dtype that does not "
             "fit is an error of the call.", READ),
     *(Mistake("asks-about-a-part", program, NAMED + "only a part of the batch or of the heads was tried, and "
               "whether the whole fits together was never asked.", READ) for program in
       (of_the_first_sequence, of_the_first_head)),
-    Mistake("asks-about-other-strides", of_contiguous_keys_and_values, NAMED + "copies that are contiguous were tried, "
-            "and strides can make a backend refuse.", READ),
+    Mistake("asks-about-other-strides", of_contiguous_keys_and_values, NAMED + "contiguous copies were tried, but "
+            "strides can make a backend refuse.", READ),
     Mistake("unsorted", unsorted, NAMED + "the names are wanted in alphabetical order.", READ),
     Mistake("first-only", first_only, NAMED + "all backends that accept are wanted, not one.", READ),
-    Mistake("every-member", all_members, NAMED + "`ERROR` and another are members of the enum, and no "
-            "kernels.", READ),
+    Mistake("every-member", all_members, NAMED + "`ERROR` and another one are members of the enum, but no kernels.",
+            READ),
     Mistake("members-not-names", members, NAMED + "these are the members of the enum; the text of each is its "
             "`name`.", READ),
     Mistake("other-names", lower_case, NAMED + "the names are those of the members, as they are written.", READ),

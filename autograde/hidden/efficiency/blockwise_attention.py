@@ -257,7 +257,7 @@ def whole_with_a_graph(q: Tensor, k: Tensor, v: Tensor, block: int = 64) -> Any:
     return whole_scores(q, k, v) if torch.is_grad_enabled() else right(q, k, v, block)
 
 
-AT = 'In the case "{case}", with {keys} keys in blocks of {block}, {what} is {got} where {want} is wanted: '
+AT = 'In the case "{case}", with {keys} keys in blocks of {block}, `{what}` is {got} where {want} is wanted: '
 PEAK = "The call held {peak}: "
 HELD = (
     "scores with all keys were held at once, either made by one product, or block by block and kept. A block's scores "
@@ -284,7 +284,7 @@ MISTAKES = [
     Mistake("materializes-scores", lists_of_numbers, PEAK + HELD, READ),
     Mistake("materializes-scores", blocks_of_queries, PEAK + HELD, READ),
     Mistake("materializes-scores", whole_with_a_graph, "Where gradients are on, a tensor was made that is {largest}: "
-            "keys are taken in blocks there, too.", READ),
+            "keys have to be taken in blocks there, too.", READ),
     Mistake("ignores-block", few_queries, FIXED, READ),
     Mistake("ignores-block", sixteen_keys, FIXED, READ),
     Mistake("drops-last-block", DropsLast(), AT + "the last keys, which do not fill a block, were left out.", READ),
@@ -295,20 +295,21 @@ MISTAKES = [
     *(Mistake("one-maximum-for-all-rows", program, AT + "one maximum was taken for all queries; where a row's scores "
               "are far below it, all of its weights vanish.", READ)
       for program in (OneMaximumForAll(), OneMaximumForAllDetached())),
-    Mistake("overflow", Overflow(), AT + "without a maximum taken off, exp overflows.", READ),
-    *(Mistake("starts-at-a-number", program, AT + "where all scores are far below 0, their weights vanish, unless "
-              "the largest is taken off. Before the first block the maximum is -inf, not a number that is larger than "
-              "all of them.", READ)
+    Mistake("overflow", Overflow(), AT + "the maximum was not subtracted first, so exp overflows.", READ),
+    *(Mistake("starts-at-a-number", program, AT + "where all scores are far below 0, their weights vanish, unless the "
+            "largest score is subtracted. Before the first block the maximum is -inf, not a number that is larger than "
+            "all of them.", READ)
       for program in (StartsAtZero(), StartsAtMinus10000())),
     Mistake("averages-blocks", averages_blocks, AT + "the blocks' results were averaged, whatever weight their keys "
             "have.", READ),
-    Mistake("not-scaled", NotScaled(), AT + "the scores are divided by the root of d.", READ),
+    Mistake("not-scaled", NotScaled(), AT + "the scores have to be divided by the root of d.", READ),
     Mistake("scaled-by-d", ScaledByWidth(), AT + "the scores were divided by d, not by its root.", READ),
     Mistake("scaled-by-block", ScaledByBlock(), AT + "the scores were divided by the root of the number of keys in the "
             "block, not of d.", READ),
     Mistake("scaled-by-values", list_of_scores_by_values, AT + "the scores were divided by the root of the width of v, "
             "not of q. And the blocks of scores were all kept.", READ),
-    Mistake("not-divided", NotDivided(), AT + "in the end the weighted values are divided by the sum of the weights.",
+    Mistake("not-divided", NotDivided(), AT + "in the end the weighted values have to be divided by the sum of the "
+            "weights.",
             READ),
     Mistake("detached", Detached(), CUT, READ),
     Mistake("state-in-float32", StateInFloat32(), 'In the case "{case}" the call raised {error}: the sums were begun '

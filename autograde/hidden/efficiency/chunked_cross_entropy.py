@@ -184,7 +184,7 @@ def losses_on_cpu(hidden: Tensor, weight: Tensor, labels: Tensor, chunk: int) ->
     return torch.cat([torch.zeros(1, dtype=hidden.dtype), *parts]).sum() / len(labels)
 
 
-LOSS = 'In the case "{case}", with {rows} rows in chunks of {chunk}, {what} is {got} where {want} is wanted: '
+LOSS = 'In the case "{case}", with {rows} rows in chunks of {chunk}, `{what}` is {got} where {want} is wanted: '
 PEAK = "Forward and backward of a large call held {peak}: "
 HELD = (
     "the logits of all rows were held at once, either made by one product, or chunk by chunk and kept for backward. A "

@@ -125,7 +125,7 @@ def nothing() -> None:
 
 COMPILER = "The compiler says: {compiler}. "
 CHECK = 'In the case "{case}" gradcheck {gradcheck}, and `{what}` is {got} where {want} is wanted: '
-OPCHECK = "Of opcheck's tests {test} fails: {said}. "
+OPCHECK = "In opcheck, {test} fails: {said}. "
 NONE = "A gradient cannot be taken: {gradient}. "
 MISTAKES = [
     Mistake("missing-fake", completing(fake=None), COMPILER + "Without a fake it cannot know the shape of the result "
@@ -135,26 +135,26 @@ MISTAKES = [
     Mistake("nothing-registered", nothing, NONE + "Neither a fake nor a backward is registered.", READ),
     Mistake("gradient-misses-norm-term", completing(back=back_without_norm), CHECK + "the factor r was taken for a "
             "constant. It depends on every entry of its row, which gives a second term.", READ),
-    Mistake("norm-term-with-plus", completing(back=back_with_plus), CHECK + "the second term is taken off, not "
+    Mistake("norm-term-with-plus", completing(back=back_with_plus), CHECK + "the second term has to be subtracted, not "
             "added.", READ),
-    Mistake("norm-term-summed", completing(back=back_with_sum), CHECK + "the second term has the mean over the row, "
+    Mistake("norm-term-summed", completing(back=back_with_sum), CHECK + "the second term needs the mean over the row, "
             "not the sum.", READ),
     Mistake("norm-term-over-all", completing(back=back_over_all), CHECK + "the mean was taken over the whole tensor; "
-            "rows do not know of each other.", READ),
+            "rows are independent of each other.", READ),
     *(Mistake("norm-term-other-power", completing(back=wrong), CHECK + "the derivative of r has r³ in it, as that of "
               "1 / sqrt(s) has s to the power of -3/2.", READ)
       for wrong in (back_with_first_power, back_with_second_power)),
-    Mistake("one-gradient-returned", completing(back=back_for_x_alone), "{gradient}: backward returns a value for each "
-            "argument of the operator, and None for eps.", READ),
+    Mistake("one-gradient-returned", completing(back=back_for_x_alone), "{gradient}: backward has to return a value "
+            "for each argument of the operator, None for eps.", READ),
     Mistake("gradient-without-eps", completing(back=back_without_eps), CHECK + "eps is missing in backward.", READ),
     Mistake("ignores-grad-output", completing(back=back_without_grad), CHECK + "the gradient that arrives has to be "
             "passed on.", READ),
-    Mistake("fake-of-wrong-shape", completing(fake=flat_fake), OPCHECK + "The fake result has another shape than the "
-            "real one.", READ),
-    *(Mistake("fake-of-wrong-dtype", completing(fake=wrong), OPCHECK + "The fake result has another dtype than the "
-              "real one.", READ) for wrong in (half_fake, float32_fake)),
-    Mistake("fake-returns-its-input", completing(fake=same_fake), OPCHECK + "The fake gives back x itself, and the "
-            "real operator a new tensor.", READ),
+    Mistake("fake-of-wrong-shape", completing(fake=flat_fake), OPCHECK + "The fake result has a different shape from "
+            "the real one.", READ),
+    *(Mistake("fake-of-wrong-dtype", completing(fake=wrong), OPCHECK + "The fake result has a different dtype from the "
+            "real one.", READ) for wrong in (half_fake, float32_fake)),
+    Mistake("fake-returns-its-input", completing(fake=same_fake), OPCHECK + "The fake returns x itself, but the real "
+            "operator returns a new tensor.", READ),
     Mistake("fake-asks-for-values", completing(fake=computing_fake), COMPILER + "A fake has no numbers to ask for.",
             READ),
 ]  # fmt: skip

@@ -201,36 +201,37 @@ MISTAKES = [
             READ),
     Mistake("gradient-is-zero", detached, GRADIENT + "the result has no history: it was detached, made under "
             "`no_grad`, or went through ints.", READ),
-    Mistake("no-clip-in-gradient", unclipped, NUMBER + "it lies outside of the range and was cut, so its gradient is "
-            "zero.", READ),
+    Mistake("no-clip-in-gradient", unclipped, NUMBER + "the number lies outside the range and was cut, so its gradient "
+            "should be zero.", READ),
     Mistake("zero-point-inside-rounding", inside, NUMBER + "the zero point was added before rounding. An odd one turns "
             "the even neighbour of a half into an odd one.", READ),
     Mistake("half-up", half_up, NUMBER + "a half was rounded up; it goes to the even neighbour.", READ),
-    Mistake("truncates", truncated, NUMBER + "the level was cut off, not rounded.", READ),
-    Mistake("mask-before-rounding", mask_before_rounding, NUMBER + "whether it is in range is asked of the rounded "
-            "level.", READ),
+    Mistake("truncates", truncated, NUMBER + "the level was truncated, not rounded.", READ),
+    Mistake("mask-before-rounding", mask_before_rounding, NUMBER + "the rounded level decides whether the number is in "
+            "range.", READ),
     Mistake("range-without-its-ends", open_range, NUMBER + "the lowest and the highest level belong to the range, "
             "where the gradient of `clamp` may be 0.", READ),
-    Mistake("mask-of-x", mask_of_x, NUMBER + "the range is one of levels; x itself was compared with it.", READ),
-    Mistake("mask-without-zero-point", mask_without_zero_point, NUMBER + "for the gradient, the range was taken times "
-            "the scale, and the zero point is missing from it.", READ),
-    Mistake("computed-in-float32", torchs_own, GRADIENT + "the first digits are right, as if it was computed in "
-            "float32, which torch's own fake quantization does.", READ),
-    Mistake("not-cut", not_cut, NUMBER + "a level outside of the range is cut to its end.", READ),
+    Mistake("mask-of-x", mask_of_x, NUMBER + "`low` and `high` are levels, but x itself was compared with them.", READ),
+    Mistake("mask-without-zero-point", mask_without_zero_point, NUMBER + "for the gradient, x was compared with `low` "
+            "and `high` times the scale, and the zero point was left out.", READ),
+    Mistake("computed-in-float32", torchs_own, GRADIENT + "only the first digits are right, as if computed in float32, "
+            "which is what torch's own fake quantization does.", READ),
+    Mistake("not-cut", not_cut, NUMBER + "a level outside the range has to be cut to its end.", READ),
     Mistake("not-dequantized", not_back, NUMBER + "this is the level; the way back to a number is missing.", READ),
-    Mistake("zero-point-stays", zero_point_stays, NUMBER + "the zero point was added, and not taken off again.", READ),
-    Mistake("zero-point-subtracted", zero_point_subtracted, NUMBER + "the zero point is added on the way to levels and "
-            "taken off on the way back.", READ),
-    Mistake("zero-point-ignored", cut_before_shift, NUMBER + "the range is one of levels with the zero point added.",
+    Mistake("zero-point-stays", zero_point_stays, NUMBER + "the zero point was added and not subtracted again.", READ),
+    Mistake("zero-point-subtracted", zero_point_subtracted, NUMBER + "the zero point has to be added on the way to "
+            "levels and subtracted on the way back.", READ),
+    Mistake("zero-point-ignored", cut_before_shift, NUMBER + "the level was cut before the zero point was added; add "
+            "it first.",
             READ),
     Mistake("gradient-scaled", gradient_scaled, NUMBER + "dividing by the scale and multiplying by it cancel out: the "
             "gradient passes as it is.", READ),
-    Mistake("clamps-the-gradient", gradient_clamped, NUMBER + "it is not the gradient that is cut; it passes or it "
-            "does not.", READ),
+    Mistake("clamps-the-gradient", gradient_clamped, NUMBER + "the gradient itself is never cut; it passes or it does "
+            "not.", READ),
     Mistake("clamps-the-gradient", gradient_clamped_where_it_passes, NUMBER + "where the gradient passes, it passes as "
             "it is; only x decides, and large gradients are not cut.", READ),
-    Mistake("clamps-the-gradient", gradient_cut_to_levels, NUMBER + "it is not the gradient that is cut; it passes or "
-            "it does not.", READ),
+    Mistake("clamps-the-gradient", gradient_cut_to_levels, NUMBER + "the gradient itself is never cut; it passes or it "
+            "does not.", READ),
     Mistake("ignores-grad-output", ignores_grad, NUMBER + "the gradient that arrives has to be passed on.", READ),
     *reading(READ, with_floats(right)),
 ]  # fmt: skip

@@ -179,23 +179,24 @@ def by_calls(fn: Callable[..., Any], *args: Any) -> int:
 
 COUNT = 'For "{case}" the count is {got} where {want} is wanted: '
 MISTAKES = [
-    Mistake("counts-item-only", counting(ItemOnly), COUNT + "`.item()` and its kin were counted, and not the operators "
+    Mistake("counts-item-only", counting(ItemOnly), COUNT + "`.item()` and its kin were counted, but not the operators "
             "whose result's shape depends on data, or comparisons that give a Python bool.", READ),
-    Mistake("counts-values-only", counting(ValuesOnly), COUNT + "operators that return Python values were counted, and "
+    Mistake("counts-values-only", counting(ValuesOnly), COUNT + "operators that return Python values were counted, but "
             "not those whose result's shape depends on data.", READ),
     Mistake("misses-shapes", counting(ValuesAndMasks), COUNT + "operators that return Python values were counted, and "
             "masks, but no other operator whose result's shape depends on data.", READ),
-    Mistake("counts-integer-index", counting(EveryIndex), COUNT + "an integer index counts as a wait here. Its result "
-            "has the shape of the index, which is known; only a mask has to be counted first.", READ),
+    Mistake("counts-integer-index", counting(EveryIndex), COUNT + "here an integer index was counted as a wait. Its "
+            "result has the shape of the index, which is known; only the entries of a mask have to be counted first.",
+            READ),
     Mistake("misses-masks", counting(NoIndex), COUNT + "indexing was left out altogether. With a boolean mask the "
             "host has to know how many entries are True.", READ),
-    Mistake("misses-uint8-masks", counting(BoolOnly), COUNT + "an index of dtype uint8 is a mask too, and was not "
+    Mistake("misses-uint8-masks", counting(BoolOnly), COUNT + "an index of dtype uint8 is a mask too, but was not "
             "counted.", READ),
-    Mistake("first-index-only", counting(FirstIndexOnly), COUNT + "only the first index was looked at, and the mask "
-            "may be that of another dimension.", READ),
-    Mistake("first-index-only", counting(FirstGivenIndexOnly), COUNT + "only the first index that is there was looked "
-            "at, and the mask may stand behind it.", READ),
-    Mistake("counts-each-mask", counting(EachMask), COUNT + "an index with two masks is one operator, and counts once.",
+    Mistake("first-index-only", counting(FirstIndexOnly), COUNT + "only the first index was looked at, but the mask "
+            "may belong to another dimension.", READ),
+    Mistake("first-index-only", counting(FirstGivenIndexOnly), COUNT + "only the first index that is not None was "
+            "looked at, but the mask may come after it.", READ),
+    Mistake("counts-each-mask", counting(EachMask), COUNT + "indexing with two masks is one operator, and counts once.",
             READ),
     Mistake("forgets-none", counting(ForgetsNone), 'For "{case}" the call raised {error}: where an index leaves a '
             "dimension whole, as in `x[:, mask]`, None stands among the indices.", READ),
@@ -203,8 +204,8 @@ MISTAKES = [
             "`__bool__`, and in the end asks for a number as `.item()` does.", READ),
     Mistake("counts-shapes-only", counting(ShapesOnly), COUNT + "operators that return Python values are missing.",
             READ),
-    Mistake("counts-every-mask", counting(EveryMask), COUNT + "`torch.where` of three and `masked_fill` take a mask "
-            "and give a result of a known shape; nobody waits.", READ),
+    Mistake("counts-every-mask", counting(EveryMask), COUNT + "`torch.where` with three arguments and `masked_fill` "
+            "take a mask and give a result of a known shape; nobody waits.", READ),
     Mistake("lists-names", counting(ByName), COUNT + "a list of names is never complete: `torch.equal` and `allclose` "
             "return Python bools. The tags know them all.", READ),
     Mistake("counts-kinds", counting(kinds=True), COUNT + "each operator counts as often as it runs.", READ),

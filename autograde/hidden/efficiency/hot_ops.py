@@ -209,8 +209,8 @@ TOO = ". Also, a device's time is missing: it was not profiled, or not looked at
 HOST = "these are the host's times, those of launching. The device's own were not profiled, or not looked at."
 DEVICE = 'On the second device, for "{case}", the operators are {names} where {want_names} is wanted: '
 MISTAKES = [
-    Mistake("total-not-self-time", Total(), NAMED + "these are times with everything inside, so an operator that only "
-            "calls others comes before those that do the work.", READ),
+    Mistake("total-not-self-time", Total(), NAMED + "they were sorted by total time, so an operator that only calls "
+            "others comes before those that do the work.", READ),
     Mistake("counts-warmup", NoWarmup(), NAMED + "the first call of `fn` was profiled, with what only a first call "
             "does.", READ),
     Mistake("counts-warmup", WarmupInside(), NAMED + "the warm-up call ran under the profiler as well.", READ),
@@ -218,36 +218,38 @@ MISTAKES = [
             "operator.", READ),
     Mistake("lists-ranges", InARange(), NAMED + "your own range around the call is among them; it is not an operator.",
             READ),
-    Mistake("total-not-self-time", TotalOnHost(), NAMED + "these are times with everything inside, so an operator that "
-            "only calls others comes before those that do the work" + TOO, READ),
+    Mistake("total-not-self-time", TotalOnHost(), NAMED + "they were sorted by total time, so an operator that only "
+            "calls others comes before those that do the work" + TOO, READ),
     Mistake("counts-warmup", NoWarmupOnHost(), NAMED + "the first call of `fn` was profiled, with what only a first "
             "call does" + TOO, READ),
     Mistake("counts-warmup", WarmupInsideOnHost(), NAMED + "the warm-up call ran under the profiler as well" + TOO,
             READ),
-    Mistake("lists-ranges", WithRangesOnHost(), NAMED + "a range that somebody named with `record_function` is no "
+    Mistake("lists-ranges", WithRangesOnHost(), NAMED + "a range that somebody named with `record_function` is not an "
             "operator" + TOO, READ),
     Mistake("host-time", HostOnly(), DEVICE + HOST, READ),
     Mistake("host-time", HostTime(), DEVICE + HOST, READ),
-    Mistake("device-time-only", DeviceTime(), NAMED + "sorted by the device's time, which is zero for all on the CPU.",
+    Mistake("device-time-only", DeviceTime(), NAMED + "they were sorted by the device's time, which is zero for all of "
+            "them on the CPU.",
             READ),
     Mistake("mixes-host-and-device", EachByItsOwn(), DEVICE + "an operator without time on the device was sorted by "
             "its time on the host, among the others' times on the device.", READ),
     Mistake("mixes-host-and-device", SumOfBoth(), DEVICE + "the host's time was added to the device's; where there is "
             "any on the device, that alone counts.", READ),
-    Mistake("any-entry-decides", AnyEntryDecides(), DEVICE + "a range had time on the device, and no operator did, so "
-            "the host's times are those to sort by.", READ),
+    Mistake("any-entry-decides", AnyEntryDecides(), DEVICE + "a range had time on the device, but no operator did, so "
+            "sort by the host's times.", READ),
     Mistake("counts-calls", ByCount(), NAMED + "the operator that runs most often need not be the one that takes "
             "longest.", READ),
     Mistake("time-per-call", PerCall(), NAMED + "the time of one call was compared; four calls cost four times that.",
             READ),
-    Mistake("least-first", LeastFirst(), NAMED + "the cheapest come first.", READ),
-    Mistake("most-last", MostLast(), NAMED + "these are the right ones, and the costliest comes last; it comes first.",
+    Mistake("least-first", LeastFirst(), NAMED + "the cheapest come first; the costliest should.", READ),
+    Mistake("most-last", MostLast(), NAMED + "these are the right ones, but the costliest comes last; it should come "
+            "first.",
             READ),
     Mistake("ignores-top", IgnoresTop(), NAMED + "at most `top` names are wanted.", READ),
     Mistake("cuts-before-filtering", CutBeforeFiltering(), NAMED + "the list was cut to `top` entries before the names "
-            "that are no operators were dropped, so too few are left.", READ),
+            "that are not operators were dropped, so too few are left.", READ),
     Mistake("cuts-before-filtering", CutBeforeFilteringOnHost(), NAMED + "the list was cut to `top` entries before the "
-            "names that are no operators were dropped, so too few are left" + TOO, READ),
+            "names that are not operators were dropped, so too few are left" + TOO, READ),
     Mistake("sorted-by-name", TopBeforeSorting(), NAMED + "the names are in alphabetical order, not by time.", READ),
     Mistake("prefix-stripped", Stripped(), NAMED + "the names keep their `aten::`.", READ),
     Mistake("not-a-list", WithTimes(), NAMED + "a list of names is wanted.", READ),

@@ -256,17 +256,17 @@ MISTAKES = [
     Mistake("keeps-float-weight", KeepsFloat, FILE + "the float weight is still there, beside the levels.", READ),
     Mistake("keeps-float-weight", FloatLevels, FILE + "the levels are kept as floats; in int8 they take a byte each.",
             READ),
-    Mistake("computes-with-floats", KeepsFloatAside, "After its state_dict was loaded into another layer: {loading}. "
-            "And its outputs are {outputs}, which eight bits cannot give: `forward` used a float weight that is no "
-            "buffer.", READ),
+    Mistake("computes-with-floats", KeepsFloatAside, "Another layer, into which its state_dict was loaded, gave "
+            "{loading}. And its own outputs are {outputs}, which eight bits cannot give: `forward` used a float weight "
+            "that is no buffer.", READ),
     Mistake("keeps-int32-levels", Int32Levels, FILE + "the levels are kept in wider integers; they fit into int8, a "
             "byte each.", READ),
     Mistake("plain-tensor", PlainTensor, "In the case \"{case}\" no int8 buffer has the weight's size: a tensor "
             "that is a plain attribute is neither saved nor moved.", READ),
-    Mistake("plain-tensor", PlainScale, "The scales among the buffers: {scales}. A tensor that is a plain attribute is "
+    Mistake("plain-tensor", PlainScale, "As scales, the buffers hold {scales}. A tensor that is a plain attribute is "
             "neither saved nor moved.", READ),
-    Mistake("not-in-state-dict", NotPersistent, "After its state_dict was loaded into another layer: {loading}. With "
-            "`persistent=False` a buffer moves, but is not saved.", READ),
+    Mistake("not-in-state-dict", NotPersistent, "Another layer, into which its state_dict was loaded, gave {loading}. "
+            "With `persistent=False` a buffer moves, but is not saved.", READ),
     *(Mistake("levels-as-parameters", program, "The parameters have the shapes {parameters}: levels and scales are not "
               "trained, so they belong among the buffers.", READ)
       for program in (Trained, TrainedWithFlatScale, TrainedLevels)),
@@ -274,20 +274,21 @@ MISTAKES = [
             "trained, so they belong among the buffers.", READ),
     Mistake("levels-as-parameters", TrainedFlatScale, "The parameters have the shapes {parameters}: the scales are not "
             "trained, so they belong among the buffers.", READ),
-    Mistake("scale-per-input", PerInput, "The scales among the buffers: {scales}, one for each input. Such a scale "
-            "cannot be taken out of the sum over the inputs; there is one for each output.", READ),
-    Mistake("scale-per-tensor", PerTensor, "The scales among the buffers: {scales}, where each output has one of its "
+    Mistake("scale-per-input", PerInput, "As scales, the buffers hold {scales}, one for each input. Such a scale "
+            "cannot be taken out of the sum over the inputs; there has to be one for each output.", READ),
+    Mistake("scale-per-tensor", PerTensor, "As scales, the buffers hold {scales}, where each output should have its "
             "own. Rows of small weights are left with few levels.", READ),
     Mistake("loses-bias", LosesBias, OFF + "the bias is missing.", READ),
     Mistake("bias-scaled", BiasScaled, OFF + "the scales were applied to the bias as well; it is added last.", READ),
     Mistake("forgets-scale", ForgetsScale, OFF + "the product with the levels was never multiplied by the scales.",
             READ),
     Mistake("shares-the-bias", SharesBias, 'In the case "{case}" the new layer uses the memory of {got} of the '
-            "original: training or moving the one changes the other; clone it.", READ),
+            "original: training or moving one of them changes the other; clone it.", READ),
     Mistake("tiny-is-zero", TinyIsZero, OFF + "weights that are all small were taken for zeros; only a row of zeros "
             "has no scale of its own.", READ),
-    Mistake("bias-quantized", QuantizesBias, OFF + "the bias was rounded too; it stays as it is.", READ),
-    Mistake("bias-as-buffer", BiasAsBuffer, "The parameters have the shapes {parameters}: the bias stays a Parameter.",
+    Mistake("bias-quantized", QuantizesBias, OFF + "the bias was rounded too; it should stay as it is.", READ),
+    Mistake("bias-as-buffer", BiasAsBuffer, "The shapes of the parameters: {parameters}. The bias has to stay a "
+            "Parameter.",
             READ),
     Mistake("too-coarse", Truncates, OFF + "the levels are far coarser than 255 of them would be.", READ),
     Mistake("changes-the-original", ChangesOriginal, 'In the case "{case}" the weight of the layer '
@@ -295,16 +296,16 @@ MISTAKES = [
     Mistake("freezes-the-original", FreezesOriginal, 'In the case "{case}" the {what} are {got} and should be {want}: '
             "the layer that was converted got another mode, or its parameters another `requires_grad`, dtype or "
             "device. `detach()` leaves it alone.", READ),
-    Mistake("without-a-graph", WithoutGraph, 'In the case "{case}" the {what} is {got} where {want} is wanted: the '
+    Mistake("without-a-graph", WithoutGraph, 'In the case "{case}" the {what} is {got}; it should lead {want}: the '
             "bias is a Parameter and can be trained, and so can layers before this one. Under `no_grad`, or detached, "
             "nothing reaches them.", READ),
     Mistake("float32-only", Float32Only, 'In the case "{case}" the call raised {error}: the levels became float32 for '
             "the product, and x has another dtype; `.to(x.dtype)` makes them fit.", READ),
     Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {error}: a linear layer takes any "
             "leading dimensions.", READ),
-    Mistake("scale-as-a-row", ScaleAsARow, 'In the case "{case}" {what} is {got} where {want} is wanted: scales of '
-            "shape (1, outputs) add a dimension to the result for a single row; the scale of each output is one of a "
-            "flat row of numbers.", READ),
+    Mistake("scale-as-a-row", ScaleAsARow, 'In the case "{case}" {what} are {got} where {want} is wanted: scales of '
+            "shape (1, outputs) add a dimension to the result for a single row; keep the scales flat, of shape "
+            "(outputs,).", READ),
     Mistake("needs-a-bias", IgnoresBiasNone, 'In the case "{case}" the call raised {refusal}: a layer may have no '
             "bias; `linear.bias` is None then.", READ),
     Mistake("made-on-cpu", MadeOnCpu, MIXED, READ),

@@ -114,14 +114,14 @@ def back_to_int8(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor) -> Tens
 
 
 AT = 'In the case "{case}" the value at {at} is {got_at} and should be {want_at}: '
-OFF = 'In the case "{case}" {what} is {got}: '
+OFF = 'In the case "{case}" `{what}` is {got}: '
 FLOAT = (
     "with k = {k}, sums were taken in float32, which holds every integer only up to 2**24 (1,041 products of 127 by "
-    "127 can exceed that); levels that were scaled before are no integers at all."
+    "127 can exceed that); levels that were scaled first are not even integers."
 )
-VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+VALUE = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
-    Mistake("accumulates-in-int8", in_int8, AT + "a product of int8 matrices is int8 itself, and what does not fit "
+    Mistake("accumulates-in-int8", in_int8, AT + "a product of int8 matrices is int8 as well, and what does not fit "
             "wraps around.", READ),
     Mistake("accumulates-in-int16", in_int16, AT + "int16 holds no more than 32767, which is two products of 127 by "
             "127.", READ),
@@ -129,26 +129,26 @@ MISTAKES = [
     Mistake("accumulates-in-float32", in_float32_at_once, OFF + FLOAT, READ),
     Mistake("accumulates-in-float32", scales_first, OFF + FLOAT, READ),
     Mistake("accumulates-in-float32", in_long_blocks, OFF + FLOAT, READ),
-    Mistake("accumulates-in-bfloat16", in_bfloat16, AT + "bfloat16 has eight bits for the number: enough for an entry, "
+    Mistake("accumulates-in-bfloat16", in_bfloat16, AT + "bfloat16 has eight significant bits: enough for an entry, "
             "not for a product or a sum.", READ),
     Mistake("adds-scales", adds_scales, AT + "the scales were added; each of the two is a factor.", READ),
     Mistake("divides-by-scales", divides, AT + "to give back the numbers that the levels stand for, multiply by the "
             "scales.", READ),
     Mistake("one-scale-missing", one_scale, AT + "`b_scale` is missing.", READ),
     Mistake("scales-missing", no_scale, AT + "the scales are missing: this is the product of the levels.", READ),
-    Mistake("scale-on-wrong-side", wrong_side, VALUE + "`b_scale` of shape (m, 1) met the rows of the result; it "
-            "belongs to the columns.", READ),
+    Mistake("scale-on-wrong-side", wrong_side, VALUE + "`b_scale` of shape (m, 1) was applied to the rows of the "
+            "result; it belongs to the columns.", READ),
     Mistake("scale-on-wrong-side", both_on_rows, AT + "`b_scale` was applied to the rows of the result; it belongs to "
             "the columns.", READ),
-    Mistake("b-not-transposed", not_transposed, VALUE + "both matrices have k columns, so b has to be turned round.",
+    Mistake("b-not-transposed", not_transposed, VALUE + "both matrices have k columns, so b has to be transposed.",
             READ),
     Mistake("b-reshaped", reshaped, VALUE + "b was given the shape (k, m) by `reshape` or `view`, which cuts its rows "
-            "elsewhere; `b.T` turns it round.", READ),
+            "elsewhere; `b.T` transposes it.", READ),
     Mistake("result-transposed", other_way_round, "The result has shape {got_shape} where {want_shape} is wanted: rows "
             "are those of a, columns those of b.", READ),
     Mistake("wrong-dtype", in_float64, "The result is {got} where {want} is wanted.", READ),
-    Mistake("clamps-the-product", back_to_int8, VALUE + "the levels lie in ±127, their product does not, and must not "
-            "be cut to it.", READ),
+    Mistake("clamps-the-product", back_to_int8, 'In the case "{case}" `{what}` is {got} where {want} is wanted, and '
+            'the product was cut to ±127: the levels lie in that range, but sums of their products do not.', READ),
     *reading(READ, anywhere(right)),
     *reading(READ, [Mistake("changes-its-input", written_into(i, right), 'In the case "{case}" the caller\'s own '
                             "tensor was {got} by the call, and should be {want}.", READ) for i in (0, 1)]),

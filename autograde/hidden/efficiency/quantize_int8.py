@@ -154,8 +154,8 @@ def on_cpu(w: Tensor) -> Pair:
 
 
 ERROR = (
-    'In the case "{case}" {what} is {got}: a cast to int8 cuts off what is behind the point, `floor` and `ceil` go one '
-    "way only; round first."
+    'In the case "{case}" the '
+    "{what} is {got}. A cast to int8 drops the fraction, and `floor` and `ceil` go one way only; round first."
 )
 SCALE = 'In the case "{case}" {what} came out as {got} where {want} is wanted: '
 MISTAKES = [
@@ -167,7 +167,7 @@ MISTAKES = [
             "one for each column instead of one for each row.", READ),
     Mistake("truncates-not-rounds", truncates, ERROR, READ),
     Mistake("truncates-not-rounds", floors, ERROR, READ),
-    Mistake("scale-from-range", from_range, SCALE + "it was made from the distance of the smallest entry to the "
+    Mistake("scale-from-range", from_range, SCALE + "it was made from the distance between the smallest entry and the "
             "largest; with no zero point, it is the largest absolute value that counts.", READ),
     Mistake("wraps-at-128", wraps, 'In the case "{case}", with levels {levels}, {what} is {got}, not {want}: '
             "a scale of largest / 128 makes the largest entry 128, which int8 does not have; it wraps to -128.", READ),

@@ -88,21 +88,22 @@ def bytes_of_source() -> Any:
     return SOURCE.encode()
 
 
-VALUE = 'In the case "{case}" {what} is {got} where {want} is wanted: '
+VALUE = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("assumes-contiguous", changed((CONTIGUOUS, "given")), VALUE + "the pointer ran through memory as if row "
-            "followed row. A transposed or sliced tensor lies in memory otherwise.", READ),
+            "followed row. A transposed or sliced tensor lies differently in memory.", READ),
     Mistake("reads-double-as-float", changed(("ScalarType::Double)", "ScalarType::Half)")), 'In the case "{case}" '
-            "{what} is {got}: eight bytes of a double were read as two floats.", READ),
+            "`{what}` is {got}. The eight bytes of a double were read as two floats.", READ),
     Mistake("accumulates-in-float", changed(("double sum = 0;", "T sum = 0;")), VALUE + "the squares were added up in "
             "float32, where a sum above 3.4e38 is infinite, and small numbers behind a large one are lost.", READ),
     Mistake("squares-in-float", changed(("double value = in[i];", "T value = in[i];")), VALUE + "each square was "
-            "computed in float32, which holds no number above 3.4e38; make a double of the number first.", READ),
+            "computed in float32, which holds no number above 3.4e38; convert the number to double first.", READ),
     Mistake("eps-in-float", changed((SCALE, "1 / std::sqrt(sum / n + (float)eps)")), VALUE + "eps was rounded to a "
             "float; the `float` of a schema is a `double` in C++.", READ),
-    Mistake("eps-outside-root", changed((SCALE, "1 / (std::sqrt(sum / n) + eps)")), VALUE + "eps was added after the "
-            "root was taken; it belongs under it.", READ),
-    Mistake("no-eps", changed((SCALE, "1 / std::sqrt(sum / n)")), VALUE + "eps was left out.", READ),
+    Mistake("eps-outside-root", changed((SCALE, "1 / (std::sqrt(sum / n) + eps)")), 'In the case "{case}" `{what}` is '
+            '{got}. `eps` was added after the root was taken; it belongs under the root.', READ),
+    Mistake("no-eps", changed((SCALE, "1 / std::sqrt(sum / n)")), 'In the case "{case}" `{what}` is {got}. `eps` was '
+            'left out.', READ),
     Mistake("no-root", changed((SCALE, "1 / (sum / n + eps)")), VALUE + "the root is missing.", READ),
     Mistake("sum-not-mean", changed((SCALE, "1 / std::sqrt(sum + eps)")), VALUE + "the squares were added up and not "
             "averaged.", READ),
@@ -110,14 +111,14 @@ MISTAKES = [
             "the mean was taken over the whole tensor, not over the last dimension.", READ),
     Mistake("over-the-first-dimension", changed(("int64_t n = x.size(x.dim() - 1)", "int64_t n = x.size(0)")), VALUE +
             "the length of the first dimension was taken for that of a row.", READ),
-    Mistake("writes-into-x", changed(("torch::stable::empty_like(x)", "x")), VALUE + "the result was written over the "
-            "input.", READ),
+    Mistake("writes-into-x", changed(("torch::stable::empty_like(x)", "x")), 'In the case "{case}" x is {got} after '
+            'the call and should be {want}: the result was written over the input.', READ),
     Mistake("other-schema", changed(("float eps)", "float epsilon)")), 'In the case "{case}" what was registered is '
-            "{got} where {want} is wanted.", READ),
-    Mistake("other-name", changed(("torchcourse,", "lesson13,")), "Of torchcourse::rms_norm the check found "
-            "{registered}. The namespace stands in both `STABLE_TORCH_LIBRARY...`, the operator's own name in `def` "
-            "and `impl`.", READ),
-    Mistake("returns-bytes", bytes_of_source, 'In the case "{case}" {what} is {got}: it returns the source as '
+            "{got} where {want} is wanted: the name of an argument is part of the schema.", READ),
+    Mistake("other-name", changed(("torchcourse,", "lesson13,")), "The check looked for torchcourse::rms_norm and "
+            "found {registered}. The namespace stands in both `STABLE_TORCH_LIBRARY...`, the operator's own name in "
+            "`def` and `impl`.", READ),
+    Mistake("returns-bytes", bytes_of_source, 'In the case "{case}" the function returned {got}: return the source as '
             "a string.", READ),
 ]  # fmt: skip
 

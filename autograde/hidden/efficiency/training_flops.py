@@ -118,10 +118,10 @@ def twice(model: nn.Module, x: Tensor) -> int:
 
 
 COUNT = 'In the case "{case}" the count is {got} where {want} is wanted: '
-LEFT_BEHIND = 'In the case "{case}" the gradients afterwards are {got} where {want} is wanted: '
+LEFT_BEHIND = 'In the case "{case}" the gradients after the call are {got}; they should be {want}: '
 MISTAKES = [
-    Mistake("forward-only", forward_only, COUNT + "only forward was counted. Backward has two products for each of "
-            "forward's: one for the weight's gradient, one for the input's.", READ),
+    Mistake("forward-only", forward_only, COUNT + "only forward was counted. Backward has a product for the gradient "
+            "of each weight that is trained, and one for that of each layer's input where it is needed.", READ),
     Mistake("backward-only", backward_only, COUNT + "only backward was counted.", READ),
     Mistake("multiply-adds-not-flops", multiply_adds, COUNT + "this counts a multiplication and an addition as one; "
             "they are two floating-point operations.", READ),
@@ -130,11 +130,11 @@ MISTAKES = [
     Mistake("six-per-parameter", by_parameters, COUNT + "6 times parameters times samples is a rule of thumb for "
             "large language models; biases, convolutions and attention break it.", READ),
     Mistake("pollutes-grad", pollutes, LEFT_BEHIND + "`backward` adds to every `.grad`.", READ),
-    Mistake("clears-grad", clears, LEFT_BEHIND + "clearing them also loses those that were there before.",
+    Mistake("clears-grad", clears, LEFT_BEHIND + "clearing them afterwards also loses those that were there before.",
             READ),
     Mistake("clears-grad-of-frozen", clears_frozen, LEFT_BEHIND + "a frozen parameter may hold a gradient from before. "
             "`zero_grad` takes that away, and only those that require one were put back.", READ),
-    Mistake("pollutes-grad-of-x", clears_model_only, LEFT_BEHIND + "the parameters' gradients are as before, and x got "
+    Mistake("pollutes-grad-of-x", clears_model_only, LEFT_BEHIND + "the parameters' gradients are as before, but x got "
             "one.", READ),
     Mistake("counts-gradient-of-x", always_x, COUNT + "the gradient of x was computed, though x requires none.", READ),
     Mistake("changes-x", sets_x, COUNT + "x was made to require a gradient, which costs another product and stays "

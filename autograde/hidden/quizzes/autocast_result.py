@@ -85,9 +85,9 @@ MISTAKES = [
             SECTION),
     Mistake("nothing-changes", nothing_changes, RUN + "autocast overrules the dtypes of its listed operations.",
             SECTION),
-    Mistake("products-promote", products_promote, RUN + "a matrix product casts both operands to "
-            "bfloat16 first.", SECTION),
-    Mistake("means-are-sums", partial(result, on_cuda=CUDA | {"mean"}), RUN + "sum is on CUDA's list, and mean is "
+    Mistake("products-promote", products_promote, RUN + "autocast casts both operands of a matrix product or "
+            "convolution to bfloat16 first.", SECTION),
+    Mistake("means-are-sums", partial(result, on_cuda=CUDA | {"mean"}), RUN + "`sum` is on CUDA's list, but `mean` is "
             "not.", SECTION),
     Mistake("relu-is-a-layer", partial(result, narrow=PRODUCTS | {"relu", "mean"}), RUN + "only matrix "
             "products and convolutions are narrowed.", SECTION),

@@ -209,16 +209,16 @@ MISTAKES = [
             "graph.", SECTION),
     Mistake("leaf-never-changes", LeafIsSacred(), RUN + "under `no_grad` a leaf may be written to, as optimizers "
             "do.", SECTION),
-    Mistake("every-second-backward-raises", EverySecondBackwardRaises(), RUN + "the second one raises only where the "
-            "first freed something.", SECTION),
+    Mistake("every-second-backward-raises", EverySecondBackwardRaises(), RUN + "the second backward raises only where "
+            "the first has freed something.", SECTION),
     Mistake("second-backward-is-fine", SecondBackwardIsFine(), RUN + "the first backward freed what the nodes had "
             "saved.", SECTION),
-    Mistake("new-step-new-graph", NewStepNewGraph(), RUN + "a new step lengthens the old graph, of which a part was "
+    Mistake("new-step-new-graph", NewStepNewGraph(), RUN + "a new step lengthens the old graph, a part of which was "
             "freed.", SECTION),
     Mistake("last-operation-only", LastOperationOnly(), RUN + "every operation on the way has saved what it needs, not "
-            "the last one only.", SECTION),
+            "just the last one.", SECTION),
     Mistake("saved-for-good", SavedForGood(), RUN + "what was saved is the result of `exp`; y is another tensor by "
-            "then, and it is y that was written into.", SECTION),
+            "then, and only y was written into.", SECTION),
     Mistake("retain-repairs", RetainRepairs(), RUN + "`retain_graph` keeps what is still there; it brings nothing "
             "back.", SECTION),
     Mistake("retain-frees", RetainFrees(), RUN + "`retain_graph=True` keeps what the nodes saved, for another "

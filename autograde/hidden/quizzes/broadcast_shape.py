@@ -126,15 +126,16 @@ RUN = "PyTorch runs `{run}` and {said}; you predict {got}: "
 MISTAKES = [
     Mistake("aligns-left", aligns_left, RUN + "shapes are aligned at their last dimension, not at their first.",
             SECTION),
-    Mistake("drops-the-front", drops_the_front, RUN + "the dimensions that the shorter shape lacks stay; `zip` "
-            "stops at the end of the shortest.", SECTION),
+    Mistake("drops-the-front", drops_the_front, RUN + "the dimensions that the shorter shape lacks stay in the result; "
+            "`zip` stops at the end of the shortest.", SECTION),
     Mistake("drops-the-front", drops_the_front_and_takes_maximum, RUN + "the dimensions that the shorter shape lacks "
-            "stay; `zip` stops at the end of the shortest. And `max` hides sizes that do not fit.", SECTION),
+            "stay in the result; `zip` stops at the end of the shortest. And `max` hides sizes that do not fit.",
+            SECTION),
     Mistake("takes-maximum", takes_maximum, RUN + "the larger size wins only over a 1; two other sizes have to be "
             "equal.", SECTION),
     Mistake("zero-treated-as-one", zero_treated_as_one, RUN + "only a 1 is stretched, and a 0 is a size like any "
             "other.", SECTION),
-    Mistake("zero-beats-all", zero_beats_all, RUN + "a 0 is a size like any other: it meets a 0 or a 1, and nothing "
+    Mistake("zero-beats-all", zero_beats_all, RUN + "a 0 is a size like any other: it fits a 0 or a 1, and nothing "
             "else.", SECTION),
     Mistake("one-is-larger-than-zero", maximum_of_fitting_sizes, RUN + "a 1 is stretched to the other size, also to a "
             "0, which is smaller.", SECTION),
@@ -143,13 +144,14 @@ MISTAKES = [
     Mistake("same-rank-only", same_rank_only, RUN + "a shape with fewer dimensions gets ones at its front.", SECTION),
     Mistake("divisor-stretches", divisor_stretches, RUN + "a size that divides the other is not repeated; only a 1 "
             "is.", SECTION),
-    Mistake("only-two-shapes", only_the_first_two, RUN + "all shapes count, also the third.", SECTION),
+    Mistake("only-two-shapes", only_the_first_two, RUN + "all shapes count, including the third.", SECTION),
     Mistake("only-against-the-first", only_against_the_first, RUN + "every shape has to fit all the others, not only "
             "the first.", SECTION),
-    Mistake("zero-never-fits", zero_never_fits, RUN + "a tensor without elements can be added to one; the result has "
-            "no elements either.", SECTION),
+    Mistake("zero-never-fits", zero_never_fits, RUN + "a size of 0 fits a 0 or a 1, and the result has no elements "
+            "either.", SECTION),
     Mistake("returns-a-list", as_a_list, RUN + "the numbers are right; a shape is written as a tuple.", SECTION),
-    Mistake("none-for-an-error", none_for_an_error, RUN + "where PyTorch raises, the predictor raises `ValueError`.",
+    Mistake("none-for-an-error", none_for_an_error, RUN + "where PyTorch raises, the predictor has to raise "
+            "`ValueError`.",
             SECTION),
 ]  # fmt: skip
 

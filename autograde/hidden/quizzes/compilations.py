@@ -115,7 +115,8 @@ MISTAKES = [
     Mistake("once-for-ever", once_for_ever, RUN + "the first compilation holds for the first size only.", SECTION),
     Mistake("zero-and-one-are-ordinary", zero_and_one_are_ordinary, RUN + "sizes 0 and 1 are never variable, and each "
             "has a compilation of its own.", SECTION),
-    Mistake("once-per-call", once_per_call, RUN + "a size that was compiled for is not compiled for again.", SECTION),
+    Mistake("once-per-call", once_per_call, RUN + "a size that has been compiled for is not compiled for again.",
+            SECTION),
     Mistake("once-per-change", once_per_change, RUN + "what was compiled stays; going back to a size costs nothing.",
             SECTION),
     Mistake("special-sizes-displace-the-first", first_size_is_forgotten, RUN + "what was compiled for the first size "

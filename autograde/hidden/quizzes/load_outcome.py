@@ -115,13 +115,14 @@ def order_matters(saved: Shapes, wanted: Shapes, strict: bool) -> Outcome:
     return outcome | {"raises": outcome["raises"] or (strict and list(saved) != list(wanted))}
 
 
-IS = "PyTorch runs `{run}` and {said}; for `{what}` you predict {got}, and it is {want}: "
+IS = "PyTorch runs `{run}` and {said}; for `{what}` you predict {got}, but it is {want}: "
 MISTAKES = [
     Mistake("strict-false-skips-shapes", strict_false_skips_shapes, IS + "`strict=False` excuses names, not shapes.",
             SECTION),
     Mistake("missing-and-unexpected-swapped", swapped, IS + "missing is what the model wants and the file lacks.",
             SECTION),
-    Mistake("extra-never-raises", extra_never_raises, IS + "when strict, a name too many raises like one too few.",
+    Mistake("extra-never-raises", extra_never_raises, IS + "when strict, a name too many raises just as one too few "
+            "does.",
             SECTION),
     Mistake("missing-never-raises", missing_never_raises, IS + "when strict, a name too few raises.", SECTION),
     Mistake("strict-is-ignored", strict_is_ignored, IS + "`strict=False` excuses names that one side lacks.", SECTION),
@@ -130,7 +131,7 @@ MISTAKES = [
             "nor unexpected.", SECTION),
     Mistake("other-shape-is-missing", other_shape_is_only_missing, IS + "a name that both sides have is neither "
             "missing nor unexpected.", SECTION),
-    Mistake("names-only-when-strict", names_only_when_strict, IS + "`strict=False` does not raise for names, and "
+    Mistake("names-only-when-strict", names_only_when_strict, IS + "`strict=False` does not raise for names, but "
             "reports them all the same.", SECTION),
     Mistake("names-lost-when-it-raises", names_lost_with_a_shape, IS + "the names are reported even when it raises.",
             SECTION),
@@ -142,7 +143,8 @@ MISTAKES = [
             "enough.", SECTION),
     Mistake("shapes-broadcast", broadcasts, IS + "loading copies into the same shape and broadcasts nothing.",
             SECTION),
-    Mistake("strips-the-prefix", strips_the_prefix, IS + "names are compared as they are; nobody takes `module.` off.",
+    Mistake("strips-the-prefix", strips_the_prefix, IS + "names are compared as they are; nothing strips `module.` "
+            "from them.",
             SECTION),
     Mistake("order-matters", order_matters, IS + "weights are found by name, in any order.", SECTION),
 ]  # fmt: skip

@@ -126,23 +126,25 @@ MISTAKES = [
         SECTION, max=half_for_each),
     one("mean-forgets-n", by_kind, RUN + "the mean divides by the number of entries, and so does its gradient.",
         SECTION, mean=of_sum),
-    one("mean-keeps-the-values", by_kind, RUN + "the derivative of each number is 1, and of it a share is left; the "
-        "number itself does not remain.", SECTION, mean=lambda values: [value / len(values) for value in values]),
+    one("mean-keeps-the-values", by_kind, RUN + "each entry has a share of 1 / n in the mean, whatever its value, so "
+            "the value itself is not in the gradient.", SECTION,
+            mean=lambda values: [value / len(values) for value in values]),
     one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
         norm=nan_at_zero),
     one("norm-is-nan-at-zero", by_kind, RUN + "at zero the norm has no gradient, and PyTorch gives 0.", SECTION,
         norm=plain_division),
     *(one("eps-beside-the-norm", by_kind, RUN + "only a norm of 0 is taken care of; a small number added to it spoils "
           "the gradient where the norm is small.", SECTION, norm=with_eps(eps)) for eps in (1e-12, 1e-8, 1e-6)),
-    one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
+    one("norm-is-a-sum", by_kind, RUN + "the norm is the root of the sum of squares, not the sum of absolute values.",
         SECTION, norm=signs),
-    one("norm-is-a-sum", by_kind, RUN + "the root of the sum of squares is asked, not the sum of absolute values.",
+    one("norm-is-a-sum", by_kind, RUN + "the norm is the root of the sum of squares, not the sum of absolute values.",
         SECTION, norm=signs_of_zeros_too),
     one("norm-loses-the-sign", by_kind, RUN + "a negative entry has a negative gradient: the norm falls as it grows "
         "towards zero.", SECTION, norm=without_signs),
     one("norm-divides-twice", by_kind, RUN + "an entry is divided by the norm, not by its square.", SECTION,
         norm=by_the_squared_norm),
-    one("norm-forgets-the-root", by_kind, RUN + "the root halves what the square doubles.", SECTION,
+    one("norm-forgets-the-root", by_kind, RUN + "the derivative of the root halves what that of the square doubles, so "
+            "no factor of 2 is left.", SECTION,
         norm=twice_the_norms),
     one("square-of-the-sum", by_kind, RUN + "each number is squared before they are added up, so its own value counts, "
         "not the sum.", SECTION, square_sum=lambda values: [2 * sum(values)] * len(values)),

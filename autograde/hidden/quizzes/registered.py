@@ -57,7 +57,8 @@ MISTAKES = [
         state_dict=SAVED | {"tensor"}, moved=MOVED | {"tensor"}),
     one("non-persistent-stays", by_kind, SAID + "what is not saved is moved all the same (you predict {got}).", SECTION,
         moved=SAVED),
-    one("buffer-is-not-saved", by_kind, SAID + "a buffer is saved unless you ask for the opposite (you predict {got}).",
+    one("buffer-is-not-saved", by_kind, SAID + "a buffer is saved unless you ask for `persistent=False` (you predict "
+            "{got}).",
         SECTION, state_dict=TRAINED),
     one("buffers-stay", by_kind, SAID + "`.to` moves buffers too (you predict {got}).", SECTION, moved=TRAINED),
     one("modulelist-is-a-list", by_kind, SAID + "a ModuleList is a module, and its layers are known (you predict "
@@ -66,7 +67,7 @@ MISTAKES = [
     one("only-own-parameters", by_kind, SAID + "`parameters` goes through modules in the module (you predict {got}).",
         SECTION, parameters=TRAINED - {"module", "ModuleList"}),
     one("empty-lists-left-out", without_empty_lists, 'In the case "{case}" the dict has no `{what}` where {want} is '
-        "wanted: it has all three lists, also where one has no name in it.", SECTION),
+        "wanted: it has all three lists, even where one is empty.", SECTION),
 ]  # fmt: skip
 
 

@@ -155,14 +155,14 @@ MISTAKES = [
             "float takes the default.", SECTION),
     Mistake("python-float-is-double", partial(result, python_float=torch.float64), RUN + "a Python float becomes the "
             "default dtype, float32, and not float64.", SECTION),
-    *(Mistake("halves-stay-half", partial(result, meet=halves_meet_in(which)), RUN + "neither half float holds the "
-              "other's numbers.", SECTION) for which in (
+    *(Mistake("halves-stay-half", partial(result, meet=halves_meet_in(which)), RUN + "neither half float holds all the "
+            "other's numbers, so the result is float32.", SECTION) for which in (
         lambda a, b: torch.bfloat16, lambda a, b: torch.float16, lambda a, b: a, lambda a, b: b,
     )),
-    Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_uint8), RUN + "no 8 bits hold both -128 and "
-            "255.", SECTION),
-    Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_int8), RUN + "no 8 bits hold both -128 and "
-            "255.", SECTION),
+    Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_uint8), RUN + "no integer of 8 bits holds both "
+            "-128 and 255, so the result is int16.", SECTION),
+    Mistake("signs-are-ignored", partial(result, meet=signs_meet_in_int8), RUN + "no integer of 8 bits holds both -128 "
+            "and 255, so the result is int16.", SECTION),
     Mistake("int16-for-uint8", partial(result, meet=signs_always_meet_in_int16), RUN + "int16 is the third dtype only "
             "for uint8 and int8; a wider signed integer holds all numbers of uint8 itself.", SECTION),
     Mistake("uint8-widens-all", partial(result, meet=uint8_widens_all), RUN + "int16 and wider integers hold all "

@@ -141,17 +141,18 @@ STRETCHES = (
     "stretches of the stream may differ by more."
 )
 MISTAKES = [
-    Mistake("workers-do-not-multiply", WorkersDoNotMultiply(), RUN + "each worker runs `__iter__` of its own copy.",
+    Mistake("workers-do-not-multiply", WorkersDoNotMultiply(), RUN + "each worker runs `__iter__` of its own copy of "
+            "the stream.",
             SECTION),
     Mistake("map-style-duplicates", MapStyleDuplicates(), RUN + "for a table, one sampler gives each index to one "
             "worker.", SECTION),
     Mistake("table-is-dealt-out", TableIsDealtOut(), RUN + "the main process makes the batches of a table, and each "
             "worker gets whole ones.", SECTION),
     Mistake("shards-the-table", ShardsTheTable(), RUN + "only a stream is sharded; the indices of a table come from "
-            "one sampler, and its batches are as without workers.", SECTION),
+            "one sampler, and its batches are the same as without workers.", SECTION),
     Mistake("drop-last-once-per-loader", DropsOncePerLoader(), RUN + "each worker makes batches of its own and drops "
-            "its own rest.", SECTION),
-    Mistake("drops-a-full-batch", DropsOneBatch(), RUN + "only an incomplete batch is dropped, and no more than it.",
+            "its own incomplete one.", SECTION),
+    Mistake("drops-a-full-batch", DropsOneBatch(), RUN + "only an incomplete batch is dropped, and nothing more.",
             SECTION),
     Mistake("drops-nothing", DropsNothing(), RUN + "`drop_last` leaves out the samples of an incomplete batch.",
             SECTION),
@@ -165,8 +166,8 @@ MISTAKES = [
     Mistake("contiguous-shards", ShardsAreStretches(), RUN + STRETCHES, SECTION),
     Mistake("main-process-reads-too", MainProcessReadsToo(), RUN + "the main process reads nothing where there are "
             "workers, so there are as many copies of the stream as workers.", SECTION),
-    Mistake("counts-batches", CountsBatches(), RUN + "samples are asked, not batches.", SECTION),
-    Mistake("counts-batches", CountsWholeBatches(), RUN + "samples are asked, not batches.", SECTION),
+    Mistake("counts-batches", CountsBatches(), RUN + "samples are asked for, not batches.", SECTION),
+    Mistake("counts-batches", CountsWholeBatches(), RUN + "samples are asked for, not batches.", SECTION),
     Mistake("no-worker-reads-nothing", NoWorkerNoReader(), RUN + "without workers the main process reads.", SECTION),
     Mistake("no-worker-reads-nothing", TimesWorkers(), RUN + "without workers the main process reads.", SECTION),
 ]  # fmt: skip

@@ -159,19 +159,19 @@ def with_the_first_scale(finite: list[bool], *, scale: float, interval: int) -> 
 
 RUN = "PyTorch runs `{run}` and {said}; you predict {guess} there: "
 MISTAKES = [
-    Mistake("grows-every-step", GrowsEveryStep(), RUN + "it grows after so many good steps in a row, not after "
-            "each.", SECTION),
+    Mistake("grows-every-step", GrowsEveryStep(), RUN + "it grows after `growth_interval` good steps in a row, not "
+            "after each.", SECTION),
     Mistake("counter-survives-overflow", CounterSurvivesOverflow(), RUN + "an overflow sets the count of good steps "
             "back to 0.", SECTION),
-    Mistake("counts-all-steps", by_the_step_number, RUN + "what counts is the good steps in a row, not the number of "
+    Mistake("counts-all-steps", by_the_step_number, RUN + "what counts are the good steps in a row, not the number of "
             "the step.", SECTION),
-    Mistake("counts-all-steps", at_multiples_after_good_steps, RUN + "what counts is the good steps in a row, not the "
+    Mistake("counts-all-steps", at_multiples_after_good_steps, RUN + "what counts are the good steps in a row, not the "
             "number of the step.", SECTION),
     Mistake("halves-once-in-a-row", HalvesOnceInARow(), RUN + "each overflow halves the scale, whatever the step "
             "before it was.", SECTION),
     Mistake("backoff-to-zero", BackoffToZero(), RUN + "an overflow halves the scale.", SECTION),
-    Mistake("backoff-to-start", BackoffToStart(), RUN + "an overflow halves the scale of now; the first one is "
-            "forgotten.", SECTION),
+    Mistake("backoff-to-start", BackoffToStart(), RUN + "an overflow halves the current scale; it does not bring the "
+            "first one back.", SECTION),
     Mistake("overflow-keeps-scale", OverflowKeepsScale(), RUN + "an overflow skips the step and halves the scale.",
             SECTION),
     Mistake("halves-after-the-interval", HalvesAfterTheInterval(), RUN + "the interval counts good steps; each "
@@ -182,12 +182,12 @@ MISTAKES = [
             SECTION),
     Mistake("grows-one-late", GrowsOneLate(), RUN + "it grows with the last step of the interval, not with the next "
             "one.", SECTION),
-    Mistake("never-grows", NeverGrows(), RUN + "good steps in a row double the scale.", SECTION),
-    Mistake("scale-before-update", before_each_update, RUN + "the scale after each step is asked, as `update` leaves "
-            "it.", SECTION),
+    Mistake("never-grows", NeverGrows(), RUN + "`growth_interval` good steps in a row double the scale.", SECTION),
+    Mistake("scale-before-update", before_each_update, RUN + "the scale after each step is asked for, as `update` "
+            "leaves it.", SECTION),
     Mistake("with-the-first-scale", with_the_first_scale, 'In the case "{case}" you predict {got} where {want} is '
-            "wanted: the list has one scale for each step, the one after it. The scale before the first step is not "
-            "among them.", SECTION),
+            "wanted: the list has one scale for each step, the one that holds after it. The scale before the first "
+            "step is not among them.", SECTION),
 ]  # fmt: skip
 
 

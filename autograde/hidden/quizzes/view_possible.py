@@ -135,18 +135,18 @@ MISTAKES = [
     Mistake("same-count-suffices", same_count_suffices, RUN + "the numbers have to lie in an order that strides can "
             "express.", SECTION),
     Mistake("size-one-stride-matters", size_one_stride_matters, RUN + "along a dimension of size 1 nobody takes a "
-            "step, so its stride is without meaning.", SECTION),
+            "step, so its stride has no meaning.", SECTION),
     Mistake("forgets-the-count", forgets_the_count, RUN + "old and new shape have to hold the same number of "
             "elements.", SECTION),
     Mistake("transposed-never", transposed_never, RUN + "even in a transposed tensor a dimension can be split.",
             SECTION),
-    Mistake("one-even-step-only", one_even_step_only, RUN + "it need not be possible to flatten the whole tensor; "
-            "each piece that lies evenly may be cut on its own.", SECTION),
-    Mistake("neighbours-never-merge", neighbours_do_not_merge, RUN + "neighbours whose steps fit merge, whether or not "
-            "the whole tensor is contiguous.", SECTION),
+    Mistake("one-even-step-only", one_even_step_only, RUN + "it need not be possible to flatten the whole tensor; each "
+            "group of dimensions that lies evenly may be cut on its own.", SECTION),
+    Mistake("neighbours-never-merge", neighbours_do_not_merge, RUN + "neighbouring dimensions whose strides fit can be "
+            "merged, whether or not the whole tensor is contiguous.", SECTION),
     Mistake("no-one-in-front", no_one_in_front, RUN + "a size of 1 may be put in anywhere, even in front.", SECTION),
-    Mistake("repeated-never", repeated_numbers_do_not_merge, RUN + "a stride of 0 is a stride: 0 is the inner size "
-            "times 0.", SECTION),
+    Mistake("repeated-never", repeated_numbers_do_not_merge, RUN + "a stride of 0 is a stride like any other: the "
+            "outer one is the inner size times the inner one, 0, so the two can be merged.", SECTION),
     Mistake("nothing-is-strict", empty_by_its_strides, RUN + "where there are no elements, any shape without elements "
             "will do.", SECTION),
     Mistake("nothing-is-strict", empty_from_the_left, RUN + "where there are no elements, any shape without elements "

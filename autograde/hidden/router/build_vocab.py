@@ -207,11 +207,11 @@ VOCAB = "A vocabulary of words to learn from"
 WORDS = 'In the case "{case}" the words by id are "{words}" where "{want_words}" is wanted: '
 IDS = 'In the case "{case}" the {what} is {got} where {want} is wanted: '
 MISTAKES = [
-    Mistake("order-of-appearance", ByAppearance(), WORDS + "they are numbered as they appear. The most frequent come "
-            "first, or `max_size` cuts off words at random.", VOCAB),
-    Mistake("ties-by-appearance", TiesByAppearance(), WORDS + "equally frequent ones stand in the order in which they "
+    Mistake("order-of-appearance", ByAppearance(), WORDS + "they are numbered as they appear. The most frequent have "
+            "to come first, or `max_size` cuts off words at random.", VOCAB),
+    Mistake("ties-by-appearance", TiesByAppearance(), WORDS + "equally frequent words stand in the order in which they "
             "appear, so the same texts in another order give other ids.", VOCAB),
-    Mistake("ties-backwards", TiesBackwards(), WORDS + "equally frequent ones stand in reverse alphabetical order.",
+    Mistake("ties-backwards", TiesBackwards(), WORDS + "equally frequent words stand in reverse alphabetical order.",
             VOCAB),
     Mistake("rarest-first", RarestFirst(), WORDS + "the rarest come first.", VOCAB),
     Mistake("casefolds", Casefolds(), WORDS + "`casefold` goes further than lower-casing: it makes ss of ß.", VOCAB),
@@ -227,27 +227,27 @@ MISTAKES = [
     Mistake("keeps-rare-words", IgnoresMinCount(), WORDS + "words that occur fewer than {least} times are in.", VOCAB),
     Mistake("drops-words-of-min-count", MoreThanMinCount(), WORDS + "a word that occurs exactly {least} times is "
             "frequent enough.", VOCAB),
-    Mistake("drops-words-of-min-count", AlwaysMoreThanMinCount(), WORDS + "a word that occurs exactly {least} times "
-            "is frequent enough, even if that is once.", VOCAB),
-    Mistake("keeps-capitals", KeepsCapitals(), WORDS + "words in capitals count apart.", VOCAB),
+    Mistake("drops-words-of-min-count", AlwaysMoreThanMinCount(), WORDS + "a word that occurs just as often as "
+            "`min_count` asks, {least}, is frequent enough, even if that is once.", VOCAB),
+    Mistake("keeps-capitals", KeepsCapitals(), WORDS + "words with capitals were counted apart.", VOCAB),
     Mistake("counts-texts-not-words", OncePerText(), WORDS + "a word that occurs several times in a text was counted "
             "once.", VOCAB),
     Mistake("no-special-entries", WithoutSpecials(), IDS + "padding and unknown words need ids of their own.", VOCAB),
     Mistake("specials-last", SpecialsLast(), IDS + "the special entries come first.", VOCAB),
-    Mistake("specials-swapped", SpecialsSwapped(), IDS + "padding has 0, unknown words 1.", VOCAB),
+    Mistake("specials-swapped", SpecialsSwapped(), IDS + "padding has the id 0, unknown words have 1.", VOCAB),
     Mistake("special-entry-as-word", TakesSpecialsForWords(), IDS + "a ticket that contains `<unk>` or `<pad>` moved "
             "the special entries.", VOCAB),
-    Mistake("special-entry-as-word", NumberedBeforeSkipping(), IDS + "a ticket that contains `<unk>` or `<pad>` took "
+    Mistake("special-entry-as-word", NumberedBeforeSkipping(), WORDS + "a ticket that contains `<unk>` or `<pad>` took "
             "an id, which then belongs to no word.", VOCAB),
     Mistake("special-entry-as-word", CutBeforeSkipping(), WORDS + "`<unk>` or `<pad>`, written by a customer, took a "
             "place from a word. Leave them out before you cut to `max_size`.", VOCAB),
     Mistake("splits-at-spaces-alone", SplitsAtEachSpace(), WORDS + "`split(' ')` cuts at each single space, so two in "
             "a row leave an empty word, and at no line end; `split()` knows all white space.", VOCAB),
-    *(Mistake("cuts-off-punctuation", program, WORDS + "full stops and commas were taken off. Texts are cut at white "
-              "space only, and all between is the word.", VOCAB) for program in (CutsOffStops(), FindsLetters())),
+    *(Mistake("cuts-off-punctuation", program, WORDS + "punctuation was cut off. Texts are cut at white space only, "
+            "and everything between is the word.", VOCAB) for program in (CutsOffStops(), FindsLetters())),
     Mistake("ids-from-one", StartsAtOne(), IDS + "ids begin at 0, like the rows of an embedding.", VOCAB),
-    Mistake("counts-for-ids", ReturnsCounts(), 'In the case "{case}" the ids are {got} where {want} are wanted, '
-            "without gaps and repetitions: these are counts.", VOCAB),
+    Mistake("counts-for-ids", ReturnsCounts(), 'In the case "{case}" '
+            "the ids do not run on from 2 without gaps and repetitions: they are counts.", VOCAB),
     Mistake("returns-a-list", ReturnsAList(), "The call gave {returned}; a dict from word to id is asked for.", VOCAB),
 ]  # fmt: skip
 

@@ -237,8 +237,8 @@ class NoReport(Cleaning):
 
 
 CLEAN = "Clean first"
-KEPT = 'In the case "{case}" {got_kept} of {given} rows are kept, and should be {want_kept}: '
-ORDER = 'In the case "{case}" the kept rows come in another order than they came in: '
+KEPT = 'In the case "{case}" {got_kept} of {given} rows are kept, and {want_kept} should be: '
+ORDER = 'In the case "{case}" the kept rows are not in the order of the input: '
 REPORT = 'In the case "{case}" the {what} is {got} where {want} is wanted: '
 MISTAKES = [
     Mistake("keeps-first-of-conflict", KeepsTheFirst(), KEPT + "of rows that contradict each other the first stayed, "
@@ -258,18 +258,18 @@ MISTAKES = [
             "stayed.", CLEAN),
     Mistake("compares-all-space", LowersOnly(), KEPT + "white space made a difference, at the ends and between words: "
             "{surplus} stayed.", CLEAN),
-    Mistake("lists-white-space", KnowsSpacesTabsAndLineFeeds(), KEPT + "white space was spelled out, and not all of "
-            "it: {surplus} stayed. `split()` and `\\s` know every kind.", CLEAN),
+    Mistake("lists-white-space", KnowsSpacesTabsAndLineFeeds(), KEPT + "kinds of white space were listed, but not all "
+            "of them: {surplus} stayed. `split()` and `\\s` know every kind.", CLEAN),
     Mistake("compares-outer-space", CollapsesButNeverTrims(), KEPT + "white space at the ends made a difference: "
             "{surplus} stayed.", CLEAN),
-    Mistake("loses-order", Sorted(), ORDER + "sorted by text. Whoever holds a list of other things about these rows "
+    Mistake("loses-order", Sorted(), ORDER + "they were sorted by text. Whoever holds another list about these rows "
             "can no longer match the two.", CLEAN),
-    Mistake("loses-order", Grouped(), ORDER + "class by class. The order of the input has to stay; got {got}.", CLEAN),
+    Mistake("loses-order", Grouped(), ORDER + "they come class by class. Got {got}.", CLEAN),
     Mistake("loses-order", Backwards(), ORDER + "they were gone through from the end. Got {got}.", CLEAN),
     Mistake("returns-normalised-text", Normalises(), 'In the case "{case}" the kept texts lack {missing}: the '
             "normalised form is for comparing; what is kept is the text as it was written.", CLEAN),
     Mistake("keeps-the-last-copy", keeps_the_last, 'In the case "{case}" the kept texts lack {missing}: of the rows of '
-            "one ticket the last stayed, and the first is asked for.", CLEAN),
+            "one ticket the last stayed, but the first is asked for.", CLEAN),
     Mistake("keeps-empty", KeepsEmpty(), KEPT + "a ticket without a word says nothing about its queue.", CLEAN),
     Mistake("blank-is-not-empty", KnowsOnlyTheEmptyString(), KEPT + "{surplus} is empty after trimming, too.", CLEAN),
     Mistake("blank-is-not-empty", LeavesOutEmptyStringsFirst(), KEPT + "{surplus} is empty after trimming, too, and "
@@ -283,7 +283,7 @@ MISTAKES = [
     Mistake("counts-the-kept-row", CountsTheKeptToo(), REPORT + "the row that is kept was counted along with its "
             "copies.", CLEAN),
     Mistake("repeats-before-conflicts", counts_repeats_first, REPORT + "a repeated row of a ticket with several labels "
-            "is a conflict like its other rows, and was counted as a duplicate.", CLEAN),
+            "is a conflict like its other rows, but was counted as a duplicate.", CLEAN),
     Mistake("report-lacks-zeros", LacksZeros(), REPORT + "all three keys are always there, even where nothing was "
             "counted.", CLEAN),
     Mistake("returns-no-report", NoReport(), "The call gave {returned}; kept rows and report are asked for, in this "

@@ -208,17 +208,17 @@ SHAPE = (
 IDS = 'In the case "{case}" the id at {at} is {got_at} and should be {want_at}: '
 MASK = 'In the case "{case}", with texts of {lengths} words, the mask calls {real} places real, and {want_real} are: '
 MISTAKES = [
-    Mistake("pads-to-max-len", PadsToMaxLen(), SHAPE + "each batch was padded to max_len. It computes on padding for "
-            "most of its time, then.", BATCH),
+    Mistake("pads-to-max-len", PadsToMaxLen(), SHAPE + "each batch was padded to max_len, so the model spends most of "
+            "its time on padding.", BATCH),
     Mistake("pads-to-max-len", PadsToMaxLenWithEmptyRows(), SHAPE + "each batch was padded to max_len; and a text "
             "without words has to become one `<unk>`.", BATCH),
     Mistake("cuts-after-padding", CutsTheIdsOnly(), "In the case \"{case}\" `attention_mask` has shape {mask}, and "
             "`input_ids` {ids}: the ids were cut after padding, and the mask was made for what stood there before.",
             BATCH),
-    Mistake("cuts-after-padding", AsLongAsBeforeCutting(), SHAPE + "the length was taken of the texts as they were "
+    Mistake("cuts-after-padding", AsLongAsBeforeCutting(), SHAPE + "the batch is as long as the longest text was "
             "before cutting.", BATCH),
     Mistake("never-cuts", NeverCuts(), SHAPE + "no text may be longer than max_len.", BATCH),
-    Mistake("keeps-the-end", KeepsTheEnd(), IDS + "a long text loses its end, not its beginning.", BATCH),
+    Mistake("keeps-the-end", KeepsTheEnd(), IDS + "a long text should lose its end, not its beginning.", BATCH),
     Mistake("mask-from-ids", MaskFromIds(), MASK + "it was made from the ids. A word that a customer wrote is real, "
             "whatever its id.", BATCH),
     Mistake("mask-from-ids", MaskFromZero(), MASK + "it was made from the ids, by a comparison with 0.", BATCH),
@@ -236,8 +236,8 @@ MISTAKES = [
     Mistake("casefolds", Casefolds(), IDS + "`casefold` goes further than lower-casing: it makes ss of ß.", BATCH),
     Mistake("splits-at-spaces-alone", SplitsAtEachSpace(), SHAPE + "`split(' ')` cuts at each single space, so two in "
             "a row leave an empty word, and at no line end; `split()` knows all white space.", BATCH),
-    Mistake("splits-at-spaces-alone", CutsAtSpacesAlone(), SHAPE + "line ends and tabs part words too, and `split()` "
-            "knows all white space.", BATCH),
+    Mistake("splits-at-spaces-alone", CutsAtSpacesAlone(), SHAPE + "line ends and tabs separate words too, and "
+            "`split()` knows all white space.", BATCH),
     Mistake("pads-left", PadsLeft(), IDS + "the padding stands on the left, and should stand on the right.", BATCH),
     Mistake("pads-with-zero", PadsWithZero(), IDS + "the padding's id is that of `<pad>`, which need not be 0.", BATCH),
     Mistake("mask-inverted", Inverted(), MASK + "True means real here, not padding.", BATCH),

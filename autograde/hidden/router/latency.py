@@ -231,13 +231,13 @@ class AList(Stopwatch):
 
 TIME = "How long one request takes"
 IS = 'In the case "{case}" {what} is {got} where {want} is wanted: '
-WAIT = IS + "the device works on when `route` has returned. Wait for it before the start and before the stop."
+WAIT = IS + "the device is still working when `route` has returned. Wait for it before the start and before the stop."
 MISTAKES = [
     Mistake("mean-not-percentile", Mean().latency, IS + "that is the mean, which a few late requests pull up.", TIME),
-    Mistake("mean-not-percentile", MeanAndLargest().latency, IS + "that is a mean, and the longest time for `p95`.",
+    Mistake("mean-not-percentile", MeanAndLargest().latency, IS + "`p50` is a mean here, and `p95` the longest time.",
             TIME),
-    Mistake("mean-not-percentile", MeanAndSpread().latency, IS + "that is a mean, and the mean plus some standard "
-            "deviations. Times are not normally distributed.", TIME),
+    Mistake("mean-not-percentile", MeanAndSpread().latency, IS + "`p50` is a mean here, and `p95` the mean plus some "
+            "standard deviations. Times are not normally distributed.", TIME),
     Mistake("largest-not-percentile", Largest().latency, IS + "that is the longest time of all. One request in twenty "
             "takes longer than the 95th percentile.", TIME),
     Mistake("mode-not-median", MostFrequent().latency, IS + "that is the most frequent time; half of the requests "
@@ -253,30 +253,35 @@ MISTAKES = [
     Mistake("counts-warmup", CountsWarmupInAMean().latency, IS + "the first requests, which take longer, were measured "
             "along with the others, and `p50` is the mean of all, not the median.", TIME),
     Mistake("warms-up-on-list-only", NeverBeginsAgain().latency, IS + "`route` ran {calls} times and not {want_calls}, "
-            "because the warm-up ended with the list. It begins again there until `warmup` requests are done.", TIME),
+            "because the warm-up ended with the list. It has to start the list again until `warmup` requests are "
+            "done.", TIME),
     Mistake("warms-up-once", WarmsUpOnce().latency, IS + "`route` ran {calls} times and not {want_calls}: `warmup` "
-            "says how many requests go ahead.", TIME),
-    Mistake("drops-requests", DropsTheFirst().latency, IS + "the requests of the warm-up were never measured. Each "
-            "request is measured once.", TIME),
-    Mistake("drops-requests", GoesOnAfterTheWarmUp().latency, IS + "`route` ran {calls} times and not {want_calls}: "
-            "after the warm-up the list begins anew, and each request is measured once.", TIME),
-    Mistake("drops-requests", DropsAsManyAsTheWarmUp().latency, IS + "`route` ran {calls} times and not {want_calls}: "
-            "the requests of the warm-up are measured as well, each once.", TIME),
-    Mistake("drops-requests", DropsTheFirstTimes().latency, IS + "`route` ran {calls} times and not {want_calls}: the "
-            "first requests of the list served as the warm-up, and each one is to be measured after that.", TIME),
-    Mistake("always-the-first-request", WarmsUpWithTheFirst().latency, IS + "warm up with the requests of the list in "
-            "turn, since one may take another path than the next.", TIME),
-    Mistake("always-the-first-request", MeasuresTheFirst().latency, IS + "each request of the list is measured once.",
+            "says how many requests come first.", TIME),
+    Mistake("drops-requests", DropsTheFirst().latency, 'In the case "{case}" `route` ran {calls} times and not '
+            '{want_calls}: the requests of the warm-up were never measured. Each request has to be measured once.',
+            TIME),
+    Mistake("drops-requests", GoesOnAfterTheWarmUp().latency, "In the case \"{case}\" `route` ran {calls} times and "
+            "not {want_calls}: after the warm-up the list begins anew, and each request is measured once.", TIME),
+    Mistake("drops-requests", DropsAsManyAsTheWarmUp().latency, "In the case \"{case}\" `route` ran {calls} times and "
+            "not {want_calls}: the requests of the warm-up are measured as well, each once.", TIME),
+    Mistake("drops-requests", DropsTheFirstTimes().latency, "In the case \"{case}\" `route` ran {calls} times and not "
+            "{want_calls}: the first requests of the list served as the warm-up, and each one has to be measured after "
+            "that.", TIME),
+    Mistake("always-the-first-request", WarmsUpWithTheFirst().latency, 'In the case "{case}" the {what} were {got} and '
+            'should be {want}: one request may take a different path from the next, so warm up with all of them in '
+            'turn.', TIME),
+    Mistake("always-the-first-request", MeasuresTheFirst().latency, 'In the case "{case}" the {what} were {got} and '
+            'should be {want}.',
             TIME),
     Mistake("times-a-batch", times_a_batch, 'In the case "{case}" `route` got {asked} where one request is wanted: '
-            "a batch divided by its size is throughput, and no customer waits that short.", TIME),
+            "a batch divided by its size is throughput, and no customer gets an answer that fast.", TIME),
     Mistake("times-the-loop", times_the_loop, IS + "one stopwatch ran for all requests, and its time was divided. That "
             "gives a mean, and no percentiles.", TIME),
     Mistake("no-synchronize", NeverWaits().latency, WAIT, TIME),
-    Mistake("no-synchronize", WaitsBeforeOnly().latency, WAIT + " Here only before the start.", TIME),
-    Mistake("no-synchronize", WaitsAfterOnly().latency, WAIT + " Here only before the stop, so the first time has the "
-            "rest of the warm-up in it.", TIME),
-    Mistake("no-synchronize", WaitsAtTheEnd().latency, WAIT + " Here once, when all was over.", TIME),
+    Mistake("no-synchronize", WaitsBeforeOnly().latency, WAIT + " Here the only wait is before the start.", TIME),
+    Mistake("no-synchronize", WaitsAfterOnly().latency, WAIT + " Here the only wait is before the stop, so the first "
+            "time includes the rest of the warm-up.", TIME),
+    Mistake("no-synchronize", WaitsAtTheEnd().latency, WAIT + " Here the only wait came when all was over.", TIME),
     Mistake("synchronizes-without-asking", WaitsWithoutAsking().latency, "The call raised {error}: on a machine "
             "without an accelerator there is nothing to wait for. Ask `is_available()` first.", TIME),
     Mistake("in-seconds", Seconds().latency, IS + "milliseconds are asked for, and these are seconds.", TIME),

@@ -257,49 +257,50 @@ ALL = (
     'In the case "{case}" the head learns at {head}, the top layer at {top} and the lowest at {lowest}, where '
     "{want_head}, {want_top} and {want_lowest} are wanted: "
 )
-LOST = 'In the case "{case}" {out} learn nothing, because they are in no group: '
+LOST = 'In the case "{case}" these are in no group and learn nothing: {out}. '
 MISTAKES = [
     Mistake("decay-reversed", DecayReversed(), ALL + "the rate falls towards the head, which has to learn most.",
             RATES),
     Mistake("decay-reversed", LayersReversed(), ALL + "among the layers, the rate falls towards the head.", RATES),
-    Mistake("decay-reversed", ReversedExceptTheHead(), ALL + "below the head, the rate grows on the way down.", RATES),
+    Mistake("decay-reversed", ReversedExceptTheHead(), ALL + "below the head, the rate grows on the way down instead "
+            "of falling.", RATES),
     Mistake("decay-reversed", Divides(), ALL + "each rate was divided by `decay`, which makes it larger.", RATES),
     Mistake("starts-one-layer-late", OneLayerLate(), ALL + "the top layer has the head's rate, and all below it are "
             "one step behind.", RATES),
-    Mistake("starts-one-layer-early", HeadDecaysToo(), ALL + "the head learns at `lr` itself.", RATES),
+    Mistake("starts-one-layer-early", HeadDecaysToo(), ALL + "the head has to learn at `lr` itself.", RATES),
     Mistake("embeddings-like-lowest-layer", EmbeddingsLikeTheLowest(), IS + "the embeddings lie below the lowest layer "
             "and have one step more.", RATES),
-    Mistake("frozen-parts-skipped", StepsByGroup(), IS + "a layer that is frozen is a step all the same.", RATES),
-    Mistake("embeddings-at-full-rate", EmbeddingsAtTheTop(), IS + "what is in no layer got the full rate, and the "
-            "embeddings are to have the lowest.", RATES),
+    Mistake("frozen-parts-skipped", StepsByGroup(), IS + "a frozen layer still counts as a step.", RATES),
+    Mistake("embeddings-at-full-rate", EmbeddingsAtTheTop(), IS + "what is in no layer got the full rate, but the "
+            "embeddings should have the lowest.", RATES),
     Mistake("no-decay", OneRate(), ALL + "`decay` has no effect.", RATES),
     Mistake("decays-once", OneDecay(), ALL + "each layer has `decay` times the rate of the one above it, not of the "
             "head.", RATES),
     Mistake("decays-by-subtraction", Linearly(), ALL + "the rates fall by equal amounts, not by equal factors.", RATES),
-    Mistake("loses-parameters", LosesTheRest(), LOST + "only parts with known names were collected.", RATES),
-    Mistake("loses-parameters", EmbeddingsOnly(), LOST + "only parts of known names or types were collected. What the "
+    Mistake("loses-parameters", LosesTheRest(), LOST + "Only parts with known names were collected.", RATES),
+    Mistake("loses-parameters", EmbeddingsOnly(), LOST + "Only parts of known names or types were collected. What the "
             "model has besides belongs to the embeddings.", RATES),
-    Mistake("loses-parameters", LosesTheEmbeddings(), LOST + "the embeddings and all else need a group, too.", RATES),
-    Mistake("loses-parameters", WeightsOnly(), LOST + "biases and norms learn, too.", RATES),
-    Mistake("loses-parameters", children_only, LOST + "only modules were visited, and a parameter that belongs to the "
+    Mistake("loses-parameters", LosesTheEmbeddings(), LOST + "The embeddings and all else need a group, too.", RATES),
+    Mistake("loses-parameters", WeightsOnly(), LOST + "Biases and norms learn, too.", RATES),
+    Mistake("loses-parameters", children_only, LOST + "Only modules were visited, but a parameter that belongs to the "
             "model itself is in none of them.", RATES),
     Mistake("shared-goes-by-first-name", by_first_name, IS + "`named_parameters()` names a shared parameter once, by "
             "where it came first. It belongs to the part nearer the head.", RATES),
     Mistake("shared-goes-by-first-name", head_first_then_by_name, IS + "layers that share a parameter were asked by "
             "name, from the lowest up. It belongs to the part nearer the head.", RATES),
-    Mistake("rest-before-layers", RestBeforeLayers(), IS + "what is in no layer was placed before the layers were, "
-            "with a parameter that a layer shares. That belongs to the part nearer the head.", RATES),
+    Mistake("rest-before-layers", RestBeforeLayers(), IS + "what is in no layer was put into a group before the layers "
+            "were, along with a parameter that a layer shares. That belongs to the part nearer the head.", RATES),
     Mistake("takes-parts-by-their-beginnings", by_beginning, IS + "that part is neither the head nor a layer; its name "
-            "only begins so.", RATES),
-    Mistake("takes-parts-by-their-beginnings", by_first_beginning, IS + "a part was taken for another one with whose "
-            "name its own begins: `layers.10` for `layers.1`, `headroom` for `head`.", RATES),
+            "only begins like one of theirs.", RATES),
+    Mistake("takes-parts-by-their-beginnings", by_first_beginning, IS + "a part was taken for another because its name "
+            "begins in the same way: `layers.10` for `layers.1`, `headroom` for `head`.", RATES),
     Mistake("takes-frozen", TakesFrozen(), 'In the case "{case}" these {what}: {got}. A frozen parameter is in no '
             "group; weight decay or momentum could still move it.", RATES),
     *(Mistake("shared-in-two-groups", program, 'In the case "{case}" a parameter that two parts share is in two '
               "groups. It belongs to the part nearer the head alone; the optimizer refuses a parameter that comes "
               "twice.", RATES) for program in (shared_twice, shared_between_children)),
-    Mistake("matches-beginnings-of-names", by_name, 'In the case "{case}" these {what}: {got}. The name `layers.10` '
-            "begins with `layers.1`.", RATES),
+    Mistake("matches-beginnings-of-names", by_name, 'In the case "{case}" '
+            "some parameters are in several groups: the name `layers.10` begins with `layers.1`, too.", RATES),
     Mistake("groups-without-rates", OnlyParameters(), "The call gave {returned}.", RATES),
     Mistake("groups-without-rates", AnOptimizerInstead(), "The call gave {returned}.", RATES),
 ]  # fmt: skip

@@ -307,53 +307,59 @@ class IntoTheOld(Release):
 
 RELEASE = "The release"
 IS = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
+DURING = 'In the case "{case}" the folder was {got} while ONNX ran, and should be {want}: '
+RAISED = 'In the case "{case}" the call raised {got}, and a ValueError is wanted: '
+MODES = 'In the case "{case}" the modes afterwards are {got} and should be {want}: '
 REFUSED = "The example had the size {example}. Then {sizes} came, and the call was refused: {refused}. "
 MISTAKES = [
-    Mistake("swaps-before-parity", SwapsFirst(), IS + "the new release was put in place first, and examined then. When "
-            "it fails there is nothing left to go back to.", RELEASE),
-    Mistake("swaps-before-parity", CopiesFirst(), IS + "the new files were copied over the old ones before they were "
-            "examined.", RELEASE),
-    Mistake("swaps-before-parity", WritesInPlace(), IS + "the files were written into the place of the old release at "
-            "once.", RELEASE),
-    Mistake("swaps-before-parity", ClearsThePlaceFirst(), IS + "the old release was deleted first, and the new files "
-            "were written into its place before they were examined.", RELEASE),
+    Mistake("swaps-before-parity", SwapsFirst(), DURING + "the new release was put in place first and examined "
+            "afterwards. If it fails, there is nothing left to go back to.", RELEASE),
+    Mistake("swaps-before-parity", CopiesFirst(), DURING + "the new files were copied over the old ones before they "
+            "were examined.", RELEASE),
+    Mistake("swaps-before-parity", WritesInPlace(), DURING + "the files were written straight into the place of the "
+            "old release.", RELEASE),
+    Mistake("swaps-before-parity", ClearsThePlaceFirst(), DURING + "the old release was deleted first, and the new "
+            "files were written into its place before they were examined.", RELEASE),
     Mistake("fixed-batch", FixedBatch(), REFUSED + "The batch size is dimension 0 of both inputs, and has to be free.",
             RELEASE),
     Mistake("fixed-length", FixedLength(), REFUSED + "The length is dimension 1 of both inputs, and has to be free.",
             RELEASE),
     Mistake("fixed-batch", FixedBoth(), REFUSED + "No dimension was left free, neither batch nor length.", RELEASE),
-    Mistake("proves-the-example-only", ExampleOnly(), IS + "the file was tried with the example alone, for which "
+    Mistake("proves-the-example-only", ExampleOnly(), RAISED + "the file was tried with the example alone, for which "
             "it was right. It was not for other lengths.", RELEASE),
-    Mistake("proves-one-number-of-tickets", OtherLengthsOnly(), IS + "the file was tried with other lengths, and "
+    Mistake("proves-one-number-of-tickets", OtherLengthsOnly(), RAISED + "the file was tried with other lengths, but "
             "always with as many tickets as the example has. It was not right for another number.", RELEASE),
     Mistake("train-mode-export", TrainMode(), 'In the case "{case}" the {what} are off, {got} where {want} is wanted: '
             "the model was exported in training mode.", RELEASE),
-    Mistake("temporary-folder-elsewhere", ElsewhereOnDisk(), IS + "a folder in the system's place for temporary files "
-            "may be on another disk. Then it is copied file by file, and for a while half a release is there.",
+    Mistake("temporary-folder-elsewhere", ElsewhereOnDisk(), 'In the case "{case}" the file that ONNX ran was {got} '
+            'and should be {want}: ' + "a folder in the system's place for temporary files may be on another disk. "
+            "Then moving it copies file by file, and for a while half a release is in place.",
             RELEASE),
     Mistake("no-vocab", NoVocab(), 'In the case "{case}" the folder holds {files}: without its vocabulary nobody can '
             "feed the model.", RELEASE),
     Mistake("words-without-ids", WordsAsAList(), IS + "the dict itself is asked for.", RELEASE),
     Mistake("weights-not-a-state-dict", WholeModel(), IS + "a `state_dict` loads without running code.", RELEASE),
-    Mistake("never-proves", NeverProves(), IS + "nothing compared the file with the model.", RELEASE),
-    Mistake("passes-nan", PassesNan(), IS + "NaN passed for agreement. A comparison with NaN is never true, so ask "
+    Mistake("never-proves", NeverProves(), "In the case \"{case}\" {got}: nothing compared the file with the model.",
+            RELEASE),
+    Mistake("passes-nan", PassesNan(), RAISED + "NaN passed for agreement. A comparison with NaN is never true, so ask "
             "whether the gap is within `atol`, not whether it is larger.", RELEASE),
     Mistake("weights-in-another-file", WeightsInAnotherFile(), IS + "the exporter put the weights into a second file, "
             "unless it is told not to.", RELEASE),
-    Mistake("ignores-atol", OneTolerance(), IS + "the logits are within the `atol` that the call was given.", RELEASE),
-    Mistake("prints-and-goes-on", OnlyLogs(), IS + "the failure was noticed, and the release went on.", RELEASE),
-    Mistake("keeps-quiet", KeepsQuiet(), IS + "the release was given up, and nobody was told.", RELEASE),
+    Mistake("ignores-atol", OneTolerance(), "In the case \"{case}\" the call raised {got}. The logits are within the "
+            "`atol` that the call was given, so nothing should be raised.", RELEASE),
+    Mistake("prints-and-goes-on", OnlyLogs(), RAISED + "the failure was noticed, but the release went on.", RELEASE),
+    Mistake("keeps-quiet", KeepsQuiet(), RAISED + "the release was given up, but nobody was told.", RELEASE),
     Mistake("leaves-rubbish", LeavesRubbish(), 'In the case "{case}" something is left beside the folder: {beside}. '
             "A failed release tidies up, too.", RELEASE),
     Mistake("leaves-rubbish", TidiesAfterItsOwnErrorOnly(), 'In the case "{case}" something is left beside the folder: '
             "{beside}. An export that raises leaves the temporary folder, unless `finally` removes it.", RELEASE),
-    Mistake("leaves-eval-mode", LeavesEval(), IS + "the model was put in eval mode and left there.", RELEASE),
-    Mistake("one-flag-for-all-modes", TrainAfterwards(), IS + "`train()` sets all parts of the model alike, and one of "
-            "them had another mode.", RELEASE),
-    Mistake("restores-mode-on-success-only", OnSuccessOnly(), IS + "a release that was given up left the model in eval "
-            "mode. Give the modes back in `finally`.", RELEASE),
-    Mistake("restores-mode-on-success-only", OneFlagOnSuccessOnly(), IS + "the mode came back after a success only, "
-            "and then as one flag for all parts of the model.", RELEASE),
+    Mistake("leaves-eval-mode", LeavesEval(), MODES + "the model was put in eval mode and left there.", RELEASE),
+    Mistake("one-flag-for-all-modes", TrainAfterwards(), MODES + "`train()` sets all parts of the model alike, and one "
+            "of them had another mode.", RELEASE),
+    Mistake("restores-mode-on-success-only", OnSuccessOnly(), MODES + "a release that was given up left the model in "
+            "eval mode. Give the modes back in `finally`.", RELEASE),
+    Mistake("restores-mode-on-success-only", OneFlagOnSuccessOnly(), MODES + "the mode came back after a success only, "
+            "and then as one flag for all parts of the model alike.", RELEASE),
     Mistake("keeps-old-files", IntoTheOld(), 'In the case "{case}" the folder holds {files}: files of the old release '
             "are still among them.", RELEASE),
 ]  # fmt: skip

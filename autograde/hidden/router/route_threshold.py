@@ -242,7 +242,7 @@ class FloatShares(Threshold):
 HUMAN = "When to ask a human"
 IS = 'In the case "{case}" the threshold is {got} where {want} is wanted: '
 MISTAKES = [
-    Mistake("logits-not-probabilities", Logits(), IS + "logits are no probabilities. They may be shifted for each "
+    Mistake("logits-not-probabilities", Logits(), IS + "logits are not probabilities. They may be shifted for each "
             "ticket, and are not comparable.", HUMAN),
     Mistake("logits-not-probabilities", Sigmoids(), IS + "the classes exclude each other, so their probabilities come "
             "from a softmax over them, not from a sigmoid of each.", HUMAN),
@@ -259,7 +259,7 @@ MISTAKES = [
     Mistake("first-crossing", BeforeTheFirstWrong(), IS + "the search ended at the first wrong ticket; `precision` "
             "allows some: {want_routes}.", HUMAN),
     Mistake("routes-strictly-above", StrictlyAbove(), IS + "tickets with exactly that confidence were left out of the "
-            "count, and are routed as well.", HUMAN),
+            "count, but they are routed as well.", HUMAN),
     Mistake("routes-strictly-above", StrictlyAboveAndOneForNone(), IS + "tickets with exactly that confidence were "
             "left out of the count; and where no threshold is good enough, `inf` is wanted, not 1.", HUMAN),
     Mistake("routes-strictly-above", StrictlyAboveAndMore(), IS + "tickets with exactly that confidence were left out "
@@ -267,8 +267,9 @@ MISTAKES = [
     Mistake("more-often-than-asked", MoreThanPrecise(), IS + "a share of exactly `precision` is often enough.", HUMAN),
     Mistake("share-in-float32", FloatShares(), IS + "a share in float32 may come out just below what it is: 9 of 10 as "
             "0.8999999762.", HUMAN),
-    *(Mistake("rounds-the-threshold", program, IS + "a threshold that was rounded up leaves out the very ticket that "
-              "it came from.", HUMAN) for program in (Rounded(), RoundedToSix())),
+    *(Mistake("rounds-the-threshold", program, IS + "the threshold was rounded. Rounded up, it leaves out the very "
+            "ticket that it came from; rounded down, it may route others.", HUMAN) for program in (Rounded(),
+            RoundedToSix())),
     Mistake("takes-near-for-equal", NearbyToo(), IS + "tickets of nearly that confidence were counted as well; only "
             "equal ones go together.", HUMAN),
     Mistake("changes-the-labels", reshapes_the_labels, 'In the case "{case}" the caller\'s labels were {got} by the '
@@ -276,13 +277,13 @@ MISTAKES = [
     Mistake("zero-for-none", ZeroForNone(), IS + "where no threshold is good enough, 0 routes everything.", HUMAN),
     Mistake("one-for-none", OneForNone(), IS + "where no threshold is good enough, 1 still routes a ticket of which "
             "the model is quite sure.", HUMAN),
-    Mistake("none-for-none", NoneForNone(), IS + "where no threshold is good enough, `inf` compares with every "
-            "confidence and routes nothing.", HUMAN),
+    Mistake("none-for-none", NoneForNone(), 'In the case "{case}" the call returned None where {want} is wanted: `inf` '
+            'compares with every confidence and routes nothing.', HUMAN),
     Mistake("returns-a-tensor", ATensor(), 'In the case "{case}" the threshold is {got}; a float is asked for.', HUMAN),
-    Mistake("one-confidence-alone", OnlyOfThatConfidence(), IS + "each confidence was judged by its own tickets, and "
-            "not by all of at least that confidence.", HUMAN),
-    Mistake("routes-the-unsure", TheUnsureOnes(), IS + "tickets of at most that confidence were counted, not of at "
-            "least.", HUMAN),
+    Mistake("one-confidence-alone", OnlyOfThatConfidence(), IS + "each confidence was judged by the tickets with "
+            "exactly that one, not by all with at least that one.", HUMAN),
+    Mistake("routes-the-unsure", TheUnsureOnes(), IS + "tickets with at most that confidence were counted, not those "
+            "with at least that confidence.", HUMAN),
     Mistake("precision-for-threshold", ThePrecisionItself(), IS + "a model's confidence is not a promise. The "
             "threshold has to be measured.", HUMAN),
     Mistake("share-of-all-tickets", OfAllTickets(), IS + "the right ones were divided by the number of all tickets, "

@@ -219,12 +219,12 @@ BOTH = 'In the case "{case}" {both} texts stand on both sides: '
 SHARES = 'In the case "{case}" the wrong number is held out, {shares}: '
 RESEEDED = (
     'In the case "{case}" the call moved the global generators: {generators}. Whoever draws afterwards draws other '
-    "numbers than without the call; use a generator of its own."
+    "numbers than without the call; use a generator of your own."
 )
-SEED = 'In the case "{case}", `{what}` is {got} where {want} is wanted: '
+SEED = 'In the case "{case}" the function, {what}, gives {got} and should give {want}: '
 MISTAKES = [
-    Mistake("duplicates-on-both-sides", EachRowForItself(), BOTH + "rows were dealt out one by one, and what is asked "
-            "for in the test was learned by heart in training.", SPLIT),
+    Mistake("duplicates-on-both-sides", EachRowForItself(), BOTH + "rows were dealt out one by one, so the test asks "
+            "for what training has learned by heart.", SPLIT),
     Mistake("duplicates-on-both-sides", RawTexts(), BOTH + "texts were compared as they were written, with capitals "
             "and spaces.", SPLIT),
     Mistake("duplicates-on-both-sides", KeepsInnerSpaces(), BOTH + "white space between words made a difference.",
@@ -237,7 +237,7 @@ MISTAKES = [
             "many of a rare class are held out, and which texts stand on both sides.", SPLIT),
     Mistake("equally-many-of-each-class", EquallyMany(), SHARES + "the same number was taken from each class. Numbers "
             "measured on such a set say nothing about real traffic.", SPLIT),
-    Mistake("share-of-texts-not-rows", CountsGroups(), SHARES + "the share was taken of different texts, and some "
+    Mistake("share-of-texts-not-rows", CountsGroups(), SHARES + "the share was taken of the different texts, but some "
             "texts stand in many rows.", SPLIT),
     Mistake("sides-swapped", HoldsOutTheRest(), SHARES + "`fraction` is the share to hold out, and the second list "
             "holds it.", SPLIT),
@@ -250,13 +250,14 @@ MISTAKES = [
     Mistake("reseeds-global-rng", ReseedsNumPy(), RESEEDED, SPLIT),
     Mistake("seed-ignored", IgnoresTheSeed(), SEED + "the split has to depend on `seed`, and on nothing else.", SPLIT),
     Mistake("same-split-for-every-seed", AlwaysSeed42(), SEED + "`seed` has to be used.", SPLIT),
-    Mistake("in-the-order-of-a-set", InTheOrderOfASet(), 'In the case "{case}" the same seed, `{what}`, gives {got}: '
+    Mistake("in-the-order-of-a-set", InTheOrderOfASet(), 'In the case "{case}" the function, {what}, gives {got} for '
+            'the same seed: '
             "the classes were dealt out in the order of a set. For strings that changes from process to process; "
-            "`sorted` or a dict keeps one.", SPLIT),
+            "`sorted` or a dict keeps one order.", SPLIT),
     Mistake("unshuffled", NeverShuffles(), 'In the case "{case}" the held-out rows are {stretch} of each '
             "class: files are often sorted by date, so shuffle first.", SPLIT),
-    Mistake("accepts-single-text", AcceptsSingles(), 'In the case "{case}" the call gave {refused}: a class with a '
-            "single text cannot be on both sides, which has to be refused.", SPLIT),
+    Mistake("accepts-single-text", AcceptsSingles(), 'In the case "{case}" the '
+            "outcome was {refused}: a class with a single text cannot be on both sides, so raise a ValueError.", SPLIT),
     Mistake("says-not-which-class", SaysNotWhich(), 'In the case "{case}" the call raised ValueError with the message '
             '"{refused}": it should name the class.', SPLIT),
     Mistake("returns-tensors", ReturnsTensors(), "The call gave {returned}.", SPLIT),

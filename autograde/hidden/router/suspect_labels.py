@@ -163,16 +163,17 @@ MISTAKES = [
             "not look at the label.", SUSPECT),
     Mistake("raw-logit-not-probability", raw_logit, FIRST + "logits were compared across tickets. Ticket {ticket} has "
             "a low logit for its label, but all its logits are low.", SUSPECT),
-    Mistake("margin-not-probability", margin, FIRST + "the distance to the largest logit was sorted by. With several "
-            "likely classes that is another order than by probability.", SUSPECT),
-    Mistake("margin-not-probability", margin_of_probabilities, FIRST + "the distance to the largest probability was "
-            "sorted by. With several likely classes that is another order than by the label's own.", SUSPECT),
+    Mistake("margin-not-probability", margin, FIRST + "the tickets were sorted by the distance to the largest logit. "
+            "With several likely classes that is a different order from that by probability.", SUSPECT),
+    Mistake("margin-not-probability", margin_of_probabilities, FIRST + "the tickets were sorted by the distance to the "
+            "largest probability. With several likely classes that is a different order from that by the label's own "
+            "probability.", SUSPECT),
     Mistake("softmax-over-tickets", over_the_tickets, FIRST + "the softmax ran over the tickets and not over the "
             "classes of each.", SUSPECT),
-    Mistake("probabilities-underflow", underflowing, FIRST + "far below, every probability is 0 in float32, and zeros "
-            "have no order. Log probabilities have one.", SUSPECT),
-    Mistake("probabilities-underflow", underflowing_later, FIRST + "far below, every probability is 0, in float64 as "
-            "well, and zeros have no order. Log probabilities have one.", SUSPECT),
+    Mistake("probabilities-underflow", underflowing, FIRST + "for extremely unlikely labels every probability is 0 in "
+            "float32, and zeros have no order. Log probabilities have one.", SUSPECT),
+    Mistake("probabilities-underflow", underflowing_later, FIRST + "for extremely unlikely labels every probability is "
+            "0, in float64 as well, and zeros have no order. Log probabilities have one.", SUSPECT),
     Mistake("best-first", best_first, FIRST + "these are the tickets whose labels the model likes best.", SUSPECT),
     Mistake("best-first", smallest_loss_first, FIRST + "a small loss means a likely label, so these are the best "
             "ones.", SUSPECT),
@@ -188,8 +189,8 @@ MISTAKES = [
     Mistake("drops-agreeing", wrong_only, 'In the case "{case}" {count} indices came back and {want_count} are '
             "wanted: tickets for which the model agrees with the label were left out, although k are asked for.",
             SUSPECT),
-    Mistake("confidence-in-another", surest_of_another, FIRST + "sorted by how sure the model is of its own choice. "
-            "The label's own probability is what is asked for.", SUSPECT),
+    Mistake("confidence-in-another", surest_of_another, FIRST + "these are sorted by how sure the model is of its own "
+            "choice. The label's own probability is what is asked for.", SUSPECT),
     Mistake("returns-probabilities", probabilities_not_indices, "The result is of {got_dtype} where {want_dtype} is "
             "wanted: these are probabilities and not indices.", SUSPECT),
     Mistake("computes-in-float32", in_float32, FIRST + "these log probabilities differ in digits that a float32 does "
@@ -207,7 +208,7 @@ MISTAKES = [
     Mistake("returns-a-list", as_a_list, "The call should give an int64 tensor with {want_first}, and gave a list.",
             SUSPECT),
     Mistake("one-too-many", one_too_many, 'In the case "{case}" {count} indices came back and {want_count} are '
-            "wanted.", SUSPECT),
+            "wanted: `k` says how many.", SUSPECT),
     Mistake("made-on-cpu", rows_on_the_cpu, MIXED, SUSPECT),
     Mistake("made-on-cpu", brought_to_the_cpu, "On the second device the result came out on the {device}: it belongs "
             "where the logits are.", SUSPECT),

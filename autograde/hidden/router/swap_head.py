@@ -184,26 +184,27 @@ MISTAKES = [
     Mistake("casts-the-model", casts_the_model, REST + "to fit the head, the whole model was cast.", HEAD),
     Mistake("resets-backbone", resets_backbone, REST + "what it had learned is gone. Only the head is new.", HEAD),
     Mistake("unfreezes-backbone", unfreezes, REST + "what was frozen has to stay so.", HEAD),
-    Mistake("freezes-backbone", freezes, REST + "what is to learn is not decided here.", HEAD),
+    Mistake("freezes-backbone", freezes, REST + "which parts learn is not for this function to decide.", HEAD),
     Mistake("freezes-the-head", freezes_the_head_too, LEARNS + "it was frozen with the rest, and nothing can learn.",
             HEAD),
     Mistake("copies-the-flags", copies_the_flags, LEARNS + "the old head was frozen, and the new one took that over. "
             "It has learned nothing yet, so it has to learn.", HEAD),
-    Mistake("changes-a-number-only", changes_out_features, IS + "`out_features` is a note. The weight keeps its shape "
-            "when the note is changed.", HEAD),
+    Mistake("changes-a-number-only", changes_out_features, IS + "`out_features` only notes the size. The weight keeps "
+            "its shape when the note is changed.", HEAD),
     Mistake("refills-the-old-head", refills_the_old_head, IS + "the old layer was given new parameters; replace it "
             "as a whole.", HEAD),
-    Mistake("keeps-equal-head", keeps_an_equal_head, IS + "as many classes are not the same classes, so the head is "
-            "replaced all the same.", HEAD),
+    Mistake("keeps-equal-head", keeps_an_equal_head, IS + "as many classes are not the same classes, so the head has "
+            "to be replaced all the same.", HEAD),
     Mistake("keeps-old-rows", keeps_old_rows, 'In the case "{case}" the new head has {got} in its first rows: class 0 '
             "of one task has nothing to do with class 0 of another.", HEAD),
     *(Mistake("head-without-numbers", program, 'In the case "{case}" the {what} are {got}: memory that nobody filled '
               "may hold anything.", HEAD) for program in (without_numbers, filled_with_nan)),
     Mistake("without-bias", without_bias, NAMED + "the new head has no bias.", HEAD),
-    Mistake("head-on-head", on_top, IS + "the new layer was put after the old one, in place of it.", HEAD),
-    Mistake("names-unsorted", unsorted, "The names came as {got}; they are wanted sorted, as {want_named}.", HEAD),
-    Mistake("names-without-path", short_names, NAMED + "as `named_parameters()` of the model has them, with the name "
-            "of the attribute in front.", HEAD),
+    Mistake("head-on-head", on_top, 'In the case "{case}" the returned names are {got} where {want} are wanted: the '
+            'new layer was put behind the old one instead of in its place.', HEAD),
+    Mistake("names-unsorted", unsorted, "The names are not in sorted order; {want_named} is wanted.", HEAD),
+    Mistake("names-without-path", short_names, NAMED + "the names are those in `named_parameters()` of the model, with "
+            "the name of the attribute in front.", HEAD),
     Mistake("names-by-a-word", all_names_with_head, NAMED + "other layers may have `head` in their names.", HEAD),
     Mistake("names-by-a-word", all_names_that_begin_so, NAMED + "the name of another layer may begin with "
             "`head`.", HEAD),

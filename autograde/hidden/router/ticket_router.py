@@ -291,9 +291,9 @@ ROUTER = "The router"
 PAD = 'In the case "{case}" `{what}` {got}: '
 OUT = 'In the case "{case}", with a head whose weight is zero, the output at {at} is {got_at} and should be {want_at}: '
 HEAD = "`head` is {head} where {want_head} is wanted: "
-POOLED = PAD + "padding counts where the words are put together. Sum the real ones, and divide by their number."
+POOLED = PAD + "padding is counted where the words are put together. Sum the real words, and divide by their number."
 ATTENDED = (
-    PAD + "real words attend to padding, or a maximum takes it in. `src_key_padding_mask` is True where a key is to be "
+    PAD + "real words attend to padding, or a maximum includes it. `src_key_padding_mask` is True where a key is to be "
     "ignored."
 )
 PLACES = PAD + "without positions, a ticket is a bag of words, and `refund the card` is `card the refund`."
@@ -301,10 +301,10 @@ MISTAKES = [
     Mistake("pools-padding", PoolsPadding, POOLED, ROUTER),
     Mistake("pools-padding", PoolsTheLast, PAD + "the last place was taken, which is padding for most tickets.",
             ROUTER),
-    Mistake("pools-padding", DividesByTheLength, PAD + "how much padding there is counts. Either the sum was divided "
-            "by the width of the batch, or attention or the positions go by it.", ROUTER),
-    *(Mistake("goes-by-the-longest", program, PAD + "what comes of a ticket goes by the longest one in its batch. Its "
-              "own length counts.", ROUTER) for program in (PoolsTheLastOfTheLongest, DividesByTheLongest)),
+    Mistake("pools-padding", DividesByTheLength, PAD + "the amount of padding makes a difference. Either the sum was "
+            "divided by the width of the batch, or attention or the positions depend on it.", ROUTER),
+    *(Mistake("goes-by-the-longest", program, PAD + "the result for a ticket depends on the longest one in its batch. "
+            "Use its own length.", ROUTER) for program in (PoolsTheLastOfTheLongest, DividesByTheLongest)),
     Mistake("attends-to-padding", AttendsToPadding, ATTENDED, ROUTER),
     Mistake("attends-to-padding", AttendsAndPools, ATTENDED + " And the mean runs over the padding, too.", ROUTER),
     Mistake("attends-to-padding", SoftmaxAttendsToPadding, ATTENDED + " And a softmax stands after the head.",
@@ -329,15 +329,15 @@ MISTAKES = [
     Mistake("norm-over-the-batch", NormOverTheBatch, PAD + "a batch norm mixes the tickets of a batch.", ROUTER),
     Mistake("made-on-cpu", PositionsOnTheCPU, "On the second device the call raised {got}: "
             "the positions were made on the CPU.", ROUTER),
-    Mistake("ignores-layers", FixedDepth, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
-            "`layers` has no effect.", ROUTER),
-    Mistake("ignores-layers", SharedLayer, "For the sizes {sizes}, one layer more has {got} where {want} are wanted: "
-            "it is the same layer several times.", ROUTER),
-    Mistake("ignores-max-len", FixedPlaces, "For a ticket of max_len words and the sizes {sizes} the model raised "
+    Mistake("ignores-layers", FixedDepth, "For the sizes in {sizes}, a router with one layer more has {got} where "
+            "{want} are wanted: `layers` has no effect.", ROUTER),
+    Mistake("ignores-layers", SharedLayer, "For the sizes in {sizes}, a router with one layer more has {got} where "
+            "{want} are wanted: it is the same layer several times.", ROUTER),
+    Mistake("ignores-max-len", FixedPlaces, "For a ticket of max_len words and the sizes in {sizes} the model raised "
             "{longest}: `max_len` says how many positions there are.", ROUTER),
-    Mistake("ignores-dim", FixedWidth, "For the sizes {sizes}, with a larger `dim` there are {got} where {want} are "
+    Mistake("ignores-dim", FixedWidth, "For the sizes in {sizes}, with a larger `dim` there are {got} where {want} are "
             "wanted: `dim` has no effect.", ROUTER),
-    Mistake("ignores-heads", OneHead, "For the sizes {sizes} there are layers with other numbers of heads: {heads}. "
+    Mistake("ignores-heads", OneHead, "For the sizes in {sizes} there are layers with other numbers of heads: {heads}. "
             "`heads` has no effect on them.", ROUTER),
     Mistake("shares-parameters", PlacesOfAllRouters, "{shared} of the parameters belong to another router as well: "
             "what one of them learns would change the other. Make all layers in `__init__`, anew.", ROUTER),
@@ -346,7 +346,8 @@ MISTAKES = [
     *(Mistake("words-do-not-read-each-other", program, PAD + "each word counts for itself, whatever stands beside it. "
               "Either the layers have no attention, or what they make of the words does not reach the head.", ROUTER)
       for program in (LayersForNothing, LayersNotCalled)),
-    Mistake("no-head", HeadOfAnotherName, HEAD + "other exercises look for the last layer under this name.", ROUTER),
+    Mistake("no-head", HeadOfAnotherName, "`head` is missing where {want_head} is wanted: other exercises look for the "
+            "last layer under this name.", ROUTER),
     Mistake("head-in-a-sequence", HeadInASequence, HEAD + "the linear layer itself is asked for, since it will be "
             "replaced.", ROUTER),
     Mistake("no-list-of-layers", Encoder, "`layers` is {held} where {want_held} is wanted: a later exercise gives each "

@@ -272,23 +272,23 @@ MISTAKES = [
             "back, too.", LOG),
     Mistake("compares-with-epoch-before", ComparesWithTheEpochBefore(), END + "each epoch was compared with the one "
             "before it. After a bad epoch, one that is a little better is not the best.", LOG),
-    *(Mistake("chooses-by-macro-f1", program, END + "the one with the best macro F1 was kept. The lowest `val_loss` is "
-              "asked for.", LOG) for program in (ChoosesByScore(), GoesByScore())),
-    Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is about the "
-            "largest.", LOG),
+    *(Mistake("chooses-by-macro-f1", program, END + "the epoch with the best macro F1 was kept. The one with the "
+            "lowest `val_loss` is asked for.", LOG) for program in (ChoosesByScore(), GoesByScore())),
+    Mistake("accuracy-not-macro-f1", Accuracy(), SCORE + "with classes of different sizes, accuracy is mostly about "
+            "the largest one.", LOG),
     Mistake("counts-absent-classes", CountsAbsentClasses(), SCORE + "a class that is neither labelled nor predicted "
-            "has no F1, and counted as 0.", LOG),
+            "has no F1, but here it counted as 0.", LOG),
     Mistake("labelled-classes-only", LabelledClassesOnly(), SCORE + "a class that is only predicted has an F1 of 0, "
             "and was left out of the mean.", LOG),
     Mistake("percent-not-fraction", Percent(), SCORE + "a fraction is asked for.", LOG),
     Mistake("validates-in-train-mode", ValidatesInTrainMode(), "Validation ran in {got} where {want} is wanted: with "
             "dropout on, the numbers in the log belong to another model.", LOG),
-    Mistake("trains-in-eval-mode", TrainsInEvalMode(), "Training ran in {got} where {want} is wanted: the judgement of "
-            "the first epoch left the model in eval mode.", LOG),
+    Mistake("trains-in-eval-mode", TrainsInEvalMode(), "Training ran in {got} where {want} is wanted: the validation "
+            "after the first epoch left the model in eval mode.", LOG),
     Mistake("log-lacks-lr", Lacks("lr"), LACKS + "without the rate, nobody can say why a run went as it did.", LOG),
     Mistake("log-lacks-score", Lacks("macro_f1"), LACKS + "all five numbers are asked for.", LOG),
     Mistake("log-is-no-json", Text(), LACKS + "a line has to be a JSON object with five keys.", LOG),
-    Mistake("epochs-from-zero", FromZero(), "The epochs in the log are {got} where {want} is wanted.", LOG),
+    Mistake("epochs-from-zero", FromZero(), "The epochs in the log are {got}; they should be {want}.", LOG),
     Mistake("overwrites-log", Overwrites(), "The lines of an earlier run are {got}: open the file to append.", LOG),
     *(Mistake("logs-at-the-end", program, "While the last epoch trained, the log had {logged}: a line is in the file "
               "only once it was written and the file closed, or flushed. A run that is killed leaves no log.", LOG)
@@ -305,12 +305,13 @@ MISTAKES = [
     Mistake("mean-of-batch-means", MeanOfBatchLosses(), END + "the losses of batches of different sizes were averaged "
             "alike.", LOG),
     Mistake("did-not-learn", NeverSteps(), 'In the case "{case}" macro F1 on held-out tickets is {good}: the router '
-            "hardly learned. Either steps are missing or far too small, or the gradients are gone before them.", LOG),
+            "hardly learned. Either steps are missing or far too small, or the gradients are cleared before the step.",
+            LOG),
     Mistake("missing-zero-grad", NeverClears(), "The gradients at each step were {gradients}: nobody clears them "
             "between one step and the next backward.", LOG),
     Mistake("not-shuffled", InOrder(), ORDER, LOG),
     Mistake("not-shuffled", TheSameOrder(), ORDER, LOG),
-    Mistake("train-loss-of-last-batch", LossOfTheLastBatch(), LOSS + "that is the last batch's, and a mean over the "
+    Mistake("train-loss-of-last-batch", LossOfTheLastBatch(), LOSS + "that is the last batch's, but a mean over the "
             "epoch is wanted.", LOG),
     Mistake("train-loss-not-mean", SumOfLosses(), LOSS + "a mean over the tickets or over the batches is wanted.", LOG),
     Mistake("ignores-lr", AnotherRate(), "In the case \"{case}\" the optimizer used {rate}: the argument `lr` has no "
@@ -321,7 +322,7 @@ MISTAKES = [
             "model are trained.", LOG),
     Mistake("returns-last-record", ReturnsLast(), 'In the case "{case}" the call returned {got} where {want} is '
             "wanted: this is the last one.", LOG),
-    Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got} where {want} is '
+    Mistake("returns-nothing", ReturnsNothing(), 'In the case "{case}" the call returned {got}; {want} is '
             "wanted.", LOG),
     Mistake("batch-not-moved", BatchStays(), "On the second device the call raised {error}: the model is there, and "
             "the batches come from the CPU, so each has to be moved.", LOG),

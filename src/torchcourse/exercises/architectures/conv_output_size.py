@@ -41,7 +41,9 @@ def cases(draw: Draw) -> list[Case]:
 
 
 def quotes(inputs: Observations, _seen: Observations, _wanted: Observations) -> dict[str, object]:
-    return {"options": ", ".join(f"{name} {value}" for name, value in inputs["options"].items()) or "no more arguments"}
+    return {
+        "options": ", ".join(f"{name} {value}" for name, value in inputs["options"].items()) or "no other arguments"
+    }
 
 
 EXERCISE = Exercise(

@@ -209,6 +209,8 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     for field, name in (("modes", "modes afterwards"), ("ran", "the model ran in"), ("tokens", "tokens"),
                         ("state", "the global random state")):  # fmt: skip
         fields |= {field: seen[name]} if name in seen else {}
+    if "ran" in fields:
+        fields["ran"] = " and in ".join(seen["the model ran in"])
     if isinstance(seen.get("text"), Tensor) and isinstance(wanted.get("text"), Tensor):
         rows = [i for i, row in enumerate(wanted["text"].tolist()) if row != rows_of(seen["text"], i)]
         row = rows[0] if rows else 0

@@ -68,7 +68,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     run = f"GradScaler('cpu', init_scale={inputs['scale']:g}, growth_interval={inputs['interval']})"
     many = f"takes {len(scales)} step{'s' * (len(scales) != 1)}, each with one scale"
     guess = f"{predicted[place]:g}" if place < len(predicted) and isinstance(predicted[place], float) else "nothing"
-    said = f"after steps that are {steps} has the scale {scales[place]:g}" if place < len(scales) else many
+    said = f"has the scale {scales[place]:g} after these steps: {steps}" if place < len(scales) else many
     return {"run": run, "said": said, "guess": guess}
 
 

@@ -176,17 +176,11 @@ def _judged(model: nn.Module, part: list[Any]) -> list[Tensor]:
     return [logits, torch.cat([b["labels"] for b in batches])]
 
 
-def _f1(predicted: Tensor, labels: Tensor, classes: set[int]) -> float:
-    """Return the mean F1 of these classes, each of which is predicted or a label."""
-    scores = []
-    for c in classes:
-        both = ((predicted == c) & (labels == c)).sum().item()
-        scores.append(2 * both / ((predicted == c).sum().item() + (labels == c).sum().item()))
-    return float(sum(scores) / len(scores))
-
-
-def _macro_f1(predicted: Tensor, labels: Tensor) -> float:
-    return _f1(predicted, labels, {*predicted.tolist(), *labels.tolist()})
+def _f1(predicted: Tensor, labels: Tensor, *parts: Tensor) -> float:
+    """Return the mean F1 of the classes that are in `parts`."""
+    c = torch.tensor(sorted(set(torch.cat(parts).tolist())))[:, None]
+    both = ((predicted == c) & (labels == c)).sum(1).double()
+    return float((2 * both / ((predicted == c).sum(1) + (labels == c).sum(1))).mean())
 
 
 def _near(a: Any, b: float) -> bool:
@@ -205,8 +199,8 @@ def derive(_case: Case, seen: Observations) -> Observations:
     logits, labels = seen["val"]
     final = F.cross_entropy(logits, labels).item()
     if "test" in seen:
-        held_out, truth = seen["test"]
-        good = _macro_f1(held_out.argmax(-1), truth)
+        answered, truth = seen["test"][0].argmax(-1), seen["test"][1]
+        good = _f1(answered, truth, answered, truth)
         words = f"{GOOD} or more" if good >= GOOD else f"below {GOOD}"
         facts["macro F1 on held-out tickets"] = with_detail(words, f"{good:.3f}")
     losses = [r.get("val_loss") for r in records]
@@ -315,12 +309,12 @@ def _stop(losses: list[float], epochs: int) -> Any:
 
 def _score(logged: Any, logits: Tensor, labels: Tensor) -> Any:
     predicted = logits.argmax(-1)
-    accuracy, f1 = (predicted == labels).double().mean().item(), _macro_f1(predicted, labels)
+    accuracy, f1 = (predicted == labels).double().mean().item(), _f1(predicted, labels, predicted, labels)
     detail = f"{logged:.4g}, where macro F1 is {f1:.4g} and accuracy {accuracy:.4g}" if logged is not None else "none"
     present = {*predicted.tolist(), *labels.tolist()}
     numbers = {"macro F1": f1, "the accuracy": accuracy, "macro F1 in percent": 100 * f1,
                "one with absent classes": f1 * len(present) / logits.shape[1],
-               "one of labelled classes": _f1(predicted, labels, {*labels.tolist()})}  # fmt: skip
+               "one of labelled classes": _f1(predicted, labels, labels)}  # fmt: skip
     words = next((words for words, value in numbers.items() if _near(logged, value)), "another number")
     return with_detail(words, detail)
 

@@ -135,6 +135,11 @@ class TrimsOnly(Cleaning):
         return text.strip().lower()
 
 
+class KnowsWhiteSpaceOfAscii(Cleaning):
+    def key(self, text: str) -> str:
+        return re.sub(r"[ \t\n\r\f\v]+", " ", text).strip().lower()
+
+
 class KnowsSpacesTabsAndLineFeeds(Cleaning):
     def key(self, text: str) -> str:
         return re.sub(r"[ \t\n]+", " ", text).strip(" ").lower()
@@ -236,6 +241,16 @@ class NoReport(Cleaning):
         return kept
 
 
+class Trims(Cleaning):
+    def written(self, text: str) -> str:
+        return text.strip()
+
+
+class CutsOffMarks(Cleaning):
+    def key(self, text: str) -> str:
+        return super().key(text).rstrip(".!?")
+
+
 CLEAN = "Clean first"
 KEPT = 'In the case "{case}" {got_kept} of {given} rows are kept, and should be {want_kept}: '
 ORDER = 'In the case "{case}" the kept rows come in another order than they came in: '
@@ -260,6 +275,8 @@ MISTAKES = [
             "{surplus} stayed.", CLEAN),
     Mistake("lists-white-space", KnowsSpacesTabsAndLineFeeds(), KEPT + "white space was spelled out, and not all of "
             "it: {surplus} stayed. `split()` and `\\s` know every kind.", CLEAN),
+    Mistake("lists-white-space", KnowsWhiteSpaceOfAscii(), KEPT + "white space was spelled out, and not all of it: "
+            "{surplus} stayed, with spaces that do not break. `split()` and `\\s` know every kind.", CLEAN),
     Mistake("compares-outer-space", CollapsesButNeverTrims(), KEPT + "white space at the ends made a difference: "
             "{surplus} stayed.", CLEAN),
     Mistake("loses-order", Sorted(), ORDER + "sorted by text. Whoever holds a list of other things about these rows "
@@ -268,6 +285,10 @@ MISTAKES = [
     Mistake("loses-order", Backwards(), ORDER + "they were gone through from the end. Got {got}.", CLEAN),
     Mistake("returns-normalised-text", Normalises(), 'In the case "{case}" the kept texts lack {missing}: the '
             "normalised form is for comparing; what is kept is the text as it was written.", CLEAN),
+    Mistake("returns-trimmed-text", Trims(), 'In the case "{case}" the kept texts lack {missing}: white space at the '
+            "ends was cut off, and what is kept is the text as it was written.", CLEAN),
+    Mistake("ignores-punctuation", CutsOffMarks(), KEPT + "marks at the end made no difference. White space and "
+            "capitals are all that is left out of account.", CLEAN),
     Mistake("keeps-the-last-copy", keeps_the_last, 'In the case "{case}" the kept texts lack {missing}: of the rows of '
             "one ticket the last stayed, and the first is asked for.", CLEAN),
     Mistake("keeps-empty", KeepsEmpty(), KEPT + "a ticket without a word says nothing about its queue.", CLEAN),

@@ -568,8 +568,9 @@ ranks.run(lambda: exchanges("around the backward"));
 # Write `accumulated_ddp_step(ddp, micro_batches, loss_fn, optimizer)`: take one step on all micro-batches `(x, y)` of
 # all ranks, as if they were one batch, with exactly one exchange of gradients by DDP. Return the mean loss over all
 # samples of all ranks, a Python float, the same on every rank. `loss_fn(ddp(x), y)` is the mean over one micro-batch. All
-# ranks have the same number of samples in total, but the sizes and the number of their micro-batches may differ. Clear
-# old gradients first, and leave training or evaluation mode as the caller set it.
+# ranks have the same number of samples in total, but the sizes and the number of their micro-batches may differ. Never
+# hold the graph of more than one micro-batch. Clear old gradients first, and leave training or evaluation mode as the
+# caller set it.
 #
 # ```
 # loss = accumulated_ddp_step(ddp, [(x1, y1), (x2, y2)], F.mse_loss, optimizer)

@@ -155,7 +155,7 @@ MISTAKES = [
     Mistake("runs-more-than-once", finding(run=runs_once_more), "In the case \"{case}\" {what} {got}, and {want} is "
             "wanted: in training mode each run moves batch statistics and draws other numbers.", FIRST),
     Mistake("empty-name-for-none", finding(chosen=lambda self, found, watched: found[0] if found else ""), "In the "
-            'case "{case}" the result is {found}, and {right} is wanted where nothing is wrong.', FIRST),
+            'case "{case}" the result is {found}: where everything is finite, return {right}.', FIRST),
 ]  # fmt: skip
 
 

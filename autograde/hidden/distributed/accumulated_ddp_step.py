@@ -205,6 +205,36 @@ def mean_of_losses(pooled: bool) -> Callable[..., Any]:
     return step
 
 
+def concatenated(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    xs, ys = zip(*micro_batches, strict=True)
+    return accumulated()(ddp, [(torch.cat(xs), torch.cat(ys))], loss_fn, optimizer)
+
+
+def one_backward_for_all(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    optimizer.zero_grad()
+    count = sum(len(y) for _, y in micro_batches)
+    with ddp.no_sync():
+        loss = sum(loss_fn(ddp(x), y) * (len(y) / count) for x, y in micro_batches[:-1])
+    x, y = micro_batches[-1]
+    loss = loss + loss_fn(ddp(x), y) * (len(y) / count)
+    loss.backward()
+    optimizer.step()
+    return Accumulated().returned(loss.item())
+
+
+def leaves_it_switched_off(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
+    optimizer.zero_grad()
+    count, total = sum(len(y) for _, y in micro_batches), 0.0
+    for number, (x, y) in enumerate(micro_batches, 1):
+        ddp.require_backward_grad_sync = number == len(micro_batches)
+        loss = loss_fn(ddp(x), y) * (len(y) / count)
+        loss.backward()
+        total += loss.item()
+    ddp.require_backward_grad_sync = False
+    optimizer.step()
+    return Accumulated().returned(total)
+
+
 EXCHANGED = 'In the case "{case}" the gradients were exchanged {several} times, and once is enough: '
 APART = 'In the case "{case}" the gradients were exchanged {exchanges} times, and once is wanted: '
 VALUE = 'In the case "{case}" `{what}` is {got} where {want} is wanted: '
@@ -234,6 +264,11 @@ MISTAKES = [
     *(Mistake("returns-mean-of-micro-batches", mean_of_losses(pooled), LOSS + "the gradients are right, but the loss "
             "is a mean over micro-batches, in which a small one counts as much as a large one.", PIECES)
       for pooled in (True, False)),
+    *(Mistake("holds-all-graphs", program, 'In the case "{case}" the {what} are {got} where those {want} are wanted: '
+              "the result is right, but needs the memory of the whole batch, which the pieces are to save.", PIECES)
+      for program in (concatenated, one_backward_for_all)),
+    Mistake("leaves-sync-off", leaves_it_switched_off, 'In the case "{case}" the {what} are {got}, and should be '
+            "{want}: the next backward of this model would exchange nothing.", PIECES),
     Mistake("multiplies-by-ranks", accumulated(share=multiplied_by_ranks), VALUE + "the loss was multiplied by the "
             "number of ranks, which undoes DDP's mean: the gradient is a sum over ranks.", PIECES),
     Mistake("switches-to-training", trains, 'In the case "{case}" the model was in evaluation mode, and the step '

@@ -93,6 +93,12 @@ def only_into_what_is_there(model: nn.Module) -> None:
             p.grad = total / dist.get_world_size()
 
 
+def none_for_zero(model: nn.Module) -> None:
+    for p in model.parameters():
+        total = Averaging().summed(p)
+        p.grad = total / dist.get_world_size() if total.any() else None
+
+
 def steps_too(model: nn.Module) -> None:
     averaging()(model)
     with torch.no_grad():
@@ -112,6 +118,8 @@ MISTAKES = [
             "meets the others' call for another parameter.", AVERAGE),
     Mistake("zeros-for-all-none", averaging(takes_part=lambda self, p, ranks: True), VALUE + "no rank used this layer. "
             "With zeros for a gradient, momentum and weight decay would still move it.", AVERAGE),
+    Mistake("none-for-zero", none_for_zero, VALUE + "the sum over the ranks is zero there, and that was taken for no "
+            "gradient. Whether a rank has one is for a flag to say.", AVERAGE),
     Mistake("divides-by-ranks-that-have-one", averaging(divided=lambda self, total, ranks: total / ranks), VALUE +
             "a rank without a gradient counts as zero, since its share of the mean loss does not depend on the layer.",
             AVERAGE),

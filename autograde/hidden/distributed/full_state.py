@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, get_state_dict
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -159,6 +160,18 @@ def without_gradients(model: nn.Module) -> Any:
     return right(model)
 
 
+def leaves_it_gathered(model: nn.Module) -> Any:
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.unshard()
+    whole = {name: p.detach().cpu().clone() for name, p in unwrapped(model).named_parameters()}
+    buffers = {name: t for name, t in right(model).items() if name not in whole}
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.unshard()
+    return whole | buffers if dist.get_rank() == 0 else {}
+
+
 A_LAYER = (
     'In the case "{case}" the dict has the name {name}, and {missing} is missing: `module` is the name of a layer '
     "there. "
@@ -191,6 +204,9 @@ MISTAKES = [
     *(Mistake("changes-the-model", program, 'In the case "{case}" the model is {got} after the call: its mode, which '
               "of its parameters require gradients, and the gradients that it has have to stay as they were.",
               CHECKPOINTS) for program in (in_eval_mode, frozen, without_gradients)),
+    Mistake("leaves-it-gathered", leaves_it_gathered, 'In the case "{case}" the model is {got} after the call: '
+            "`unshard` gathered its parameters, and nobody sharded them again, so each rank goes on holding the whole.",
+            CHECKPOINTS),
     Mistake("local-shard-only", local_shards, 'In the case "{case}" {tensor} has shape {shape} where {right_shape} is '
             "wanted: that is rank 0's share, and the rest is on the other rank.", CHECKPOINTS),
     Mistake("local-shard-only", local_shards_everywhere, 'In the case "{case}" {tensor} has shape {shape} where '

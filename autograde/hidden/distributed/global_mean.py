@@ -102,6 +102,17 @@ def divided_in_float32(total: float, count: int) -> float:
     return (both[0] / both[1]).item()
 
 
+def counted_in_float32(total: float, count: int) -> float:
+    counts = torch.tensor(float(count))
+    dist.all_reduce(counts)
+    return summed(total, 0)[0] / counts.item() if counts else math.nan
+
+
+def nan_for_zero(total: float, count: int) -> float:
+    both = torch.tensor(summed(total, count), dtype=torch.float64)
+    return (both[0] / both[1]).item() if both.all() else math.nan
+
+
 def as_tensor(total: float, count: int) -> Any:
     total, count = summed(total, count)  # type: ignore[assignment]
     return torch.tensor(total / count if count else math.nan)
@@ -153,10 +164,13 @@ MISTAKES = [
             "float64.", SHARDS),
     Mistake("adds-in-float32", rounded_to_float32, MEANS + "`torch.tensor` makes float32 of a Python float, and "
             "float32 has no 2**24 + 1: ask for float64 there.", SHARDS),
+    Mistake("adds-in-float32", counted_in_float32, MEANS + "float32 cannot hold 2**24 + 1, so the count lost one: send "
+            "counts in float64, too.", SHARDS),
+    Mistake("nan-for-zero", nan_for_zero, MEANS + "a sum of 0 was taken for a lack of samples, but only the count "
+            "tells that.", SHARDS),
     Mistake("returns-tensor", as_tensor, 'In the case "{case}" `{what}` is {got}: a Python float is wanted.', SHARDS),
     Mistake("returns-tensor", as_tensor_where_all_have_samples, 'In the case "{case}" `{what}` is {got}: a Python '
-            'float '
-            "is wanted.", SHARDS),
+            "float is wanted.", SHARDS),
 ]  # fmt: skip
 
 
@@ -166,6 +180,7 @@ def more_cases(draw: Draw) -> list[Case]:
     return [
         case("drawn", totals=[float(x) for x in draw.normal(2)], counts=counts, **exactly),
         case("rank 1 without samples", totals=[-7.25, 0.0], counts=[draw.size(2, 9), 0], **exactly),
+        case("an infinite total", totals=[float("inf"), 1.0], counts=counts, **exactly),
         case("totals that are ints", totals=[draw.size(1, 9), draw.size(10, 99)], counts=counts, **exactly),
     ]
 

@@ -82,6 +82,11 @@ def alone_on_the_cpu(environ: Mapping[str, str], cuda_count: int) -> dict[str, A
     return right(environ, cuda_count) if "RANK" in environ else info(environ, own_gpu=False)
 
 
+def local_rank_from_rank(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
+    local_rank = int(environ.get("RANK", 0)) % int(environ.get("LOCAL_WORLD_SIZE", 1))
+    return right({**environ, "LOCAL_RANK": str(local_rank)}, cuda_count)
+
+
 def needs_torchrun(environ: Mapping[str, str], cuda_count: int) -> dict[str, Any]:
     assert environ["RANK"] and environ["LOCAL_RANK"] and environ["WORLD_SIZE"]
     return right(environ, cuda_count)
@@ -128,6 +133,9 @@ MISTAKES = [
     Mistake("wants-a-spare-gpu", wants_a_spare_gpu, WITH_GPUS + "as many GPUs as processes are enough.", RANKS),
     Mistake("alone-on-the-cpu", alone_on_the_cpu, WITH_GPUS + "a process that torchrun did not start takes a GPU "
             "as well.", RANKS),
+    Mistake("local-rank-from-rank", local_rank_from_rank, "RANK is {env_rank}, LOCAL_RANK {env_local_rank} and "
+            "LOCAL_WORLD_SIZE {env_local_world_size}, and the {what} came out as {got} where {want} is wanted: the "
+            "remainder of RANK is the local rank only if all machines have equally many processes.", RANKS),
     Mistake("fails-without-torchrun", needs_torchrun, 'In the case "{case}" the call raised {error}: without torchrun '
             "the variables are not set, and then this is the only process.", RANKS),
     Mistake("ignores-environ", reads_the_own_environment, 'In the case "{case}" the {what} came out as {got} where '

@@ -177,6 +177,14 @@ def in_float32(x: Tensor) -> Any:
     return ring()(x.float()).to(x.dtype)
 
 
+def integers_in_float64(x: Tensor) -> Any:
+    return ring()(x if x.is_floating_point() else x.double()).to(x.dtype)
+
+
+def integers_in_int64(x: Tensor) -> Any:
+    return ring()(x if x.is_floating_point() else x.long()).to(x.dtype)
+
+
 def flat_result(x: Tensor) -> Any:
     return ring()(x).flatten()
 
@@ -241,6 +249,11 @@ MISTAKES = [
             "wanted.", RING),
     Mistake("adds-in-float32", in_float32, 'In the case "{case}" `{what}` is {got} where {want} is wanted: the sum was '
             "taken in float32, which has no room for all digits of int64 or float64. Add in the dtype of x.", RING),
+    Mistake("integers-in-float64", integers_in_float64, 'In the case "{case}" {what} is {got} where {want} is wanted: '
+            "the integers were added up as float64, which has no room for all digits of int64. Add in the dtype of x.",
+            RING),
+    Mistake("sends-wider-numbers", integers_in_int64, FULL + "The integers were sent as int64, each in 8 bytes where "
+            "x has 4. Send the dtype of x.", RING),
     Mistake("shape-not-kept", flat_result, 'In the case "{case}" the result has shape {got_shape} where {want_shape} '
             "is wanted.", RING),
 ]  # fmt: skip

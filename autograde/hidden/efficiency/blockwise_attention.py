@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from autograde.hidden.common import reading, with_floats
+from autograde.hidden.common import reading, rounding, with_floats
 from autograde.source.mistakes import Mistake
 from torchcourse.exercises.efficiency.blockwise_attention import attention_case, large
 from torchcourse.model.exercise import Case, Draw, case
@@ -316,7 +316,7 @@ MISTAKES = [
             "in float32, which made all that follows float32; begin them in the dtype of q.", READ),
     Mistake("state-in-float32", ResultInFloat32(), "The result is {got_dtype} where {want_dtype} is wanted: the sums "
             "were begun in float32; begin them in the dtype of q.", READ),
-    *reading(READ, with_floats(right, 0)),
+    *reading(READ, [rounding(right), *with_floats(right, 0)]),
 ]  # fmt: skip
 
 

@@ -123,6 +123,13 @@ class ByName(Counting):  # type: ignore[no-untyped-call]
         return any(name in str(func) for name in names) and super().waits(func, args)
 
 
+class ByMoreNames(Counting):  # type: ignore[no-untyped-call]
+    def waits(self, func: Any, args: Any) -> bool:
+        names = ("_local_scalar_dense", "nonzero", "masked_select", "index.", "equal", "allclose", "_unique2",
+                 "unique_consecutive", "bincount")  # fmt: skip
+        return any(name in str(func) for name in names) and super().waits(func, args)
+
+
 class DropsKeywords(Counting):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return super().__torch_dispatch__(func, types, args)
@@ -208,6 +215,8 @@ MISTAKES = [
             "take a mask and give a result of a known shape; nobody waits.", READ),
     Mistake("lists-names", counting(ByName), COUNT + "a list of names is never complete: `torch.equal` and `allclose` "
             "return Python bools. The tags know them all.", READ),
+    Mistake("lists-names", counting(ByMoreNames), COUNT + "a list of names is never complete: `repeat_interleave`, and "
+            "`unique` along a dimension, have shapes that depend on data as well. The tags know them all.", READ),
     Mistake("counts-kinds", counting(kinds=True), COUNT + "each operator counts as often as it runs.", READ),
     Mistake("counts-two-calls", counting(calls=2), COUNT + "the function ran twice under the counter.", READ),
     Mistake("counts-every-operator", counting(EveryOperator), COUNT + "every operator was counted; most of them are "

@@ -215,6 +215,13 @@ class WithoutGraph(Right):
         return super().forward(x)
 
 
+class ProductWithoutGraph(Right):
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            y: Tensor = (x @ self.q.to(x.dtype).T) * self.scale[:, 0]
+        return y if self.bias is None else y + self.bias
+
+
 class Float32Only(Right):
     def forward(self, x: Tensor) -> Tensor:
         y: Tensor = F.linear(x, self.q.float()) * self.scale[:, 0]
@@ -299,6 +306,9 @@ MISTAKES = [
     Mistake("without-a-graph", WithoutGraph, 'In the case "{case}" the {what} is {got}; it should lead {want}: the '
             "bias is a Parameter and can be trained, and so can layers before this one. Under `no_grad`, or detached, "
             "nothing reaches them.", READ),
+    Mistake("without-a-graph", ProductWithoutGraph, 'In the case "{case}" the {what} is {got} where {want} is wanted: '
+            "the product was taken under `no_grad`, or of a detached x, and layers before this one can be trained.",
+            READ),
     Mistake("float32-only", Float32Only, 'In the case "{case}" the call raised {error}: the levels became float32 for '
             "the product, and x has another dtype; `.to(x.dtype)` makes them fit.", READ),
     Mistake("two-dimensions-only", RowsOnly, "In the case \"{case}\" the call raised {error}: a linear layer takes any "

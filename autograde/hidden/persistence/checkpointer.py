@@ -233,8 +233,7 @@ MISTAKES = [
     Mistake("all-kept-in-memory", RemembersAll, "A new object over the folder was asked for the latest, and "
             "{latest_outcome}: look for the files in the folder, for the best as well.", RESUMING),
     Mistake("parts-beside-the-rest", PutsPartsBesideTheRest, 'In the case "{case}" a part is called `random`, and '
-            "{latest_outcome}. If the parts lie beside your own entries, a part may take the place of one of these.",
-            RESUMING),
+            "{latest_outcome}. If parts lie beside your own entries, one may take the place of those.", RESUMING),
     Mistake("save-returns-nothing", SavesAndReturnsNothing, 'In the case "{case}" `save` returned no path: it should '
             "return the path of the new checkpoint.", RESUMING),
     Mistake("higher-is-better", override(Sound, metric=lambda self, path: -Sound.metric(self, path)), "The method "

@@ -291,9 +291,8 @@ MISTAKES = [
             "that holds inf or NaN spoils the step.", DYNAMIC),
     Mistake("first-group-only", FirstGroupOnly, VALUE + "an optimizer may have several groups of parameters, and only "
             "the gradients of the first were looked at.", DYNAMIC),
-    Mistake("never-looks", NeverLooks, STEPS + "gradients that hold inf or NaN were taken for finite. A single such "
-            "entry is enough to leave the step out.",
-            DYNAMIC),
+    Mistake("never-looks", NeverLooks, STEPS + "gradients that hold inf or NaN were taken for finite. One such entry "
+            "is enough to leave the step out.", DYNAMIC),
     Mistake("adds-the-gradient-up", AddsTheGradientUp, STEPS + "every entry of the gradients is finite, and only their "
             "sum is not. Look at the entries, not at the sum.", DYNAMIC),
     Mistake("skips-the-others-too", SkipsTheOthersToo, STEPS + "an optimizer steps if its own gradients are finite. If "

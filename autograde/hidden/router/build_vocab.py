@@ -77,6 +77,14 @@ class CutBeforeSkipping(Vocabulary):
         return {word: index for index, word in enumerate(dict.fromkeys(entries))}
 
 
+class SkipsBeforeLowering(Vocabulary):
+    def pieces(self, text: str) -> list[str]:
+        return [word.lower() for word in text.split() if word not in ("<pad>", "<unk>")]
+
+    def is_word(self, word: str) -> bool:
+        return True
+
+
 class SplitsAtEachSpace(Vocabulary):
     def pieces(self, text: str) -> list[str]:
         return text.lower().split(" ")
@@ -241,6 +249,8 @@ MISTAKES = [
             "an id, which then belongs to no word.", VOCAB),
     Mistake("special-entry-as-word", CutBeforeSkipping(), WORDS + "`<unk>` or `<pad>`, written by a customer, took a "
             "place from a word. Leave them out before you cut to `max_size`.", VOCAB),
+    Mistake("special-entry-as-word", SkipsBeforeLowering(), IDS + "`<UNK>`, written by a customer, is `<unk>` in lower "
+            "case, and took over its entry. Look for the special entries after lower-casing.", VOCAB),
     Mistake("splits-at-spaces-alone", SplitsAtEachSpace(), WORDS + "`split(' ')` cuts at each single space, so two in "
             "a row leave an empty word, and at no line end; `split()` knows all white space.", VOCAB),
     *(Mistake("cuts-off-punctuation", program, WORDS + "punctuation was cut off. Texts are cut at white space only, "
@@ -253,7 +263,7 @@ MISTAKES = [
 
 
 def more_cases(draw: Draw) -> list[Case]:
-    drawn = {f"w{n:02d}": draw.size(1, 6) for n in range(40)}
+    drawn = {f"w{n:02d}" if n % 4 else f"{n}": draw.size(1, 6) for n in range(40)}
     texts = corpus(draw, drawn, 7)
     return [
         case("a drawn corpus", texts=texts, max_size=draw.size(10, 30), min_count=None),

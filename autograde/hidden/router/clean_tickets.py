@@ -135,6 +135,11 @@ class TrimsOnly(Cleaning):
         return text.strip().lower()
 
 
+class KnowsWhiteSpaceOfAscii(Cleaning):
+    def key(self, text: str) -> str:
+        return re.sub(r"[ \t\n\r\f\v]+", " ", text).strip().lower()
+
+
 class KnowsSpacesTabsAndLineFeeds(Cleaning):
     def key(self, text: str) -> str:
         return re.sub(r"[ \t\n]+", " ", text).strip(" ").lower()
@@ -236,6 +241,16 @@ class NoReport(Cleaning):
         return kept
 
 
+class Trims(Cleaning):
+    def written(self, text: str) -> str:
+        return text.strip()
+
+
+class CutsOffMarks(Cleaning):
+    def key(self, text: str) -> str:
+        return super().key(text).rstrip(".!?")
+
+
 CLEAN = "Clean first"
 KEPT = 'In the case "{case}" {got_kept} of {given} rows are kept, and {want_kept} should be: '
 ORDER = 'In the case "{case}" the kept rows are not in the order of the input: '
@@ -258,8 +273,9 @@ MISTAKES = [
             "stayed.", CLEAN),
     Mistake("compares-all-space", LowersOnly(), KEPT + "white space made a difference, at the ends and between words: "
             "{surplus} stayed.", CLEAN),
-    Mistake("lists-white-space", KnowsSpacesTabsAndLineFeeds(), KEPT + "kinds of white space were listed, but not all "
-            "of them: {surplus} stayed. `split()` and `\\s` know every kind.", CLEAN),
+    *(Mistake("lists-white-space", program, KEPT + "kinds of white space were listed, but not all of them: {surplus} "
+              "stayed. `split()` and `\\s` know every kind.", CLEAN)
+      for program in (KnowsSpacesTabsAndLineFeeds(), KnowsWhiteSpaceOfAscii())),
     Mistake("compares-outer-space", CollapsesButNeverTrims(), KEPT + "white space at the ends made a difference: "
             "{surplus} stayed.", CLEAN),
     Mistake("loses-order", Sorted(), ORDER + "they were sorted by text. Whoever holds another list about these rows "
@@ -268,6 +284,10 @@ MISTAKES = [
     Mistake("loses-order", Backwards(), ORDER + "they were gone through from the end. Got {got}.", CLEAN),
     Mistake("returns-normalised-text", Normalises(), 'In the case "{case}" the kept texts lack {missing}: the '
             "normalised form is for comparing; what is kept is the text as it was written.", CLEAN),
+    Mistake("returns-trimmed-text", Trims(), 'In the case "{case}" the kept texts lack {missing}: white space at the '
+            "ends was cut off, but the text should be kept as it was written.", CLEAN),
+    Mistake("ignores-punctuation", CutsOffMarks(), KEPT + "punctuation at the end was ignored. Only white "
+            "space and capitals should make no difference.", CLEAN),
     Mistake("keeps-the-last-copy", keeps_the_last, 'In the case "{case}" the kept texts lack {missing}: of the rows of '
             "one ticket the last stayed, but the first is asked for.", CLEAN),
     Mistake("keeps-empty", KeepsEmpty(), KEPT + "a ticket without a word says nothing about its queue.", CLEAN),

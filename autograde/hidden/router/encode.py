@@ -148,6 +148,25 @@ class UnknownIsPadding(Encoding):
         return vocab.get(word, vocab["<pad>"])
 
 
+class UnknownIsOne(Encoding):
+    def id_of(self, word: str, vocab: dict[str, int]) -> int:
+        return vocab.get(word, 1)
+
+
+class EmptyIsOne(Encoding):
+    def filled(self, row: list[int], vocab: dict[str, int]) -> list[int]:
+        return row or [1]
+
+
+class UnknownAndEmptyAreOne(UnknownIsOne, EmptyIsOne):
+    pass
+
+
+class CutsOffStops(Encoding):
+    def pieces(self, text: str) -> list[str]:
+        return [word.strip(".,:;!?") for word in text.lower().split()]
+
+
 class KeepsCapitals(Encoding):
     def pieces(self, text: str) -> list[str]:
         return text.split()
@@ -232,6 +251,11 @@ MISTAKES = [
     Mistake("crashes-on-unknown-word", CrashesOnUnknown(), 'In the case "{case}" the call raised {got}: a word that '
             "the vocabulary lacks gets the id of `<unk>`.", BATCH),
     Mistake("unknown-is-padding", UnknownIsPadding(), IDS + "an unknown word got the id of the padding.", BATCH),
+    *(Mistake("unknown-is-one", program, IDS + "a 1 was written there. `<unk>` need not have the id 1, and the "
+              "vocabulary says which it has.", BATCH)
+      for program in (UnknownIsOne(), EmptyIsOne(), UnknownAndEmptyAreOne())),
+    Mistake("cuts-off-punctuation", CutsOffStops(), IDS + "a full stop or comma was taken off. Texts are cut at white "
+            "space only, and all between is the word.", BATCH),
     Mistake("keeps-capitals", KeepsCapitals(), IDS + "the vocabulary has lower-case words only.", BATCH),
     Mistake("casefolds", Casefolds(), IDS + "`casefold` goes further than lower-casing: it makes ss of ß.", BATCH),
     Mistake("splits-at-spaces-alone", SplitsAtEachSpace(), SHAPE + "`split(' ')` cuts at each single space, so two in "

@@ -239,9 +239,16 @@ class FloatShares(Threshold):
         return torch.tensor(right / count, dtype=torch.float32).item() >= precision
 
 
+class InFloat32(Threshold):
+    def confidence(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        return super().confidence(logits.float())
+
+
 HUMAN = "When to ask a human"
 IS = 'In the case "{case}" the threshold is {got} where {want} is wanted: '
 MISTAKES = [
+    Mistake("computes-in-float32", InFloat32(), 'In the case "{case}" the {what} is {got} where {want} is wanted: the '
+            "first digits agree, but the others were lost in float32.", HUMAN),
     Mistake("logits-not-probabilities", Logits(), IS + "logits are not probabilities. They may be shifted for each "
             "ticket, and are not comparable.", HUMAN),
     Mistake("logits-not-probabilities", Sigmoids(), IS + "the classes exclude each other, so their probabilities come "

@@ -271,7 +271,7 @@ def more_cases(draw: Draw) -> list[Case]:
         case("drawn sizes", **heap(draw, {"billing": draw.size(200, 300), "technical": draw.size(80, 120),
                                           "account": draw.size(20, 30)}, 60), fraction=0.25, seed=draw.size(100, 999)),
         case("five classes, half and half", **heap(draw, dict.fromkeys("abcde", 12)), fraction=0.5, seed=1),
-        case("hold out nearly all", **heap(draw, {"x": 40, "y": 20}), fraction=0.9, seed=5),
+        case("hold out nearly all", **heap(draw, {"x": 40, "y": 3}), fraction=0.9, seed=5),
         case("a drawn class with one text", **heap(draw, {"x": 8, "lonely": 1, "y": 5}), fraction=0.2, seed=2),
     ]  # fmt: skip
 

@@ -66,6 +66,16 @@ class GoesByScore(Training):
         return bool(record["macro_f1"] > best.get("macro_f1", -1.0))
 
 
+class EqualIsBetter(Training):
+    def better(self, record: Any, best: Any) -> bool:
+        return bool(record["val_loss"] <= best["val_loss"])
+
+
+class WantsMuchLower(Training):
+    def better(self, record: Any, best: Any) -> bool:
+        return bool(record["val_loss"] < best["val_loss"] - 1e-3)
+
+
 class Accuracy(Training):
     def score(self, logits: Tensor, labels: Tensor) -> float:
         return (logits.argmax(-1) == labels).double().mean().item()
@@ -299,6 +309,10 @@ MISTAKES = [
             "one.", LOG),
     Mistake("patience-with-epoch-before", WaitsWhileItFalls(), STOP + "an epoch counted as bad only if it was no "
             "better than the one before it. Bad is each one that brings no new lowest `val_loss`.", LOG),
+    Mistake("equal-is-better", EqualIsBetter(), 'In the case "{case}" {got} was {what} where {want} is wanted: an '
+            "epoch whose `val_loss` only equals the lowest is no new lowest.", LOG),
+    Mistake("wants-much-lower", WantsMuchLower(), STOP + "a `val_loss` that was only a little lower than the lowest "
+            "before did not count. Nothing says by how much it has to be lower.", LOG),
     Mistake("stops-too-late", StopsAfter(3), STOP + "the second epoch in a row that is no better is the last.", LOG),
     Mistake("validates-on-last-batch", LastBatchOnly(), END + "only the last batch of `val` was judged.", LOG),
     Mistake("mean-of-batch-means", MeanOfBatches(), END + "batches of different sizes were averaged alike.", LOG),

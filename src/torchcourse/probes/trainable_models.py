@@ -15,8 +15,8 @@ from torchcourse.model.observations import Observations, Raised
 from torchcourse.probes.observe import kind
 
 __all__ = [
-    "BESIDE", "LOSSES", "OnBackward", "RecordingLoss", "RecordingModel", "SharedNotes", "batches", "counted",
-    "drawn_weights", "flat", "held_beside", "learning", "mode", "number", "number_or_kind", "quotes_modes",
+    "BESIDE", "LOSSES", "GraphsHeld", "OnBackward", "RecordingLoss", "RecordingModel", "SharedNotes", "batches",
+    "counted", "drawn_weights", "flat", "held_beside", "learning", "mode", "number", "number_or_kind", "quotes_modes",
     "with_detail",
 ]  # fmt: skip
 
@@ -63,6 +63,30 @@ class RecordingModel(nn.Module):
         """Describe the modes in which it ran, over the batches to train on, or over the others."""
         modes = sorted({note["mode"] for note in self.ran if note["train"] == train})
         return " and ".join(modes) + " mode" if modes else "not at all"
+
+
+class GraphsHeld:
+    """Counts the examples for which a model has run and no gradient has come back yet.
+
+    Attributes:
+        most: how many they were at most.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.now = self.most = 0
+        model.register_forward_hook(self._runs)
+
+    def _runs(self, _model: nn.Module, _inputs: Any, output: Tensor) -> None:
+        if not output.requires_grad:
+            return
+        rows = len(output)
+        self.now += rows
+        self.most = max(self.most, self.now)
+
+        def lets_go(_gradient: Tensor) -> None:
+            self.now -= rows
+
+        output.register_hook(lets_go)  # type: ignore[no-untyped-call]
 
 
 def _count(module: nn.Module, _inputs: object) -> None:

@@ -13,7 +13,16 @@ from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.on_ranks import MODULES, Exchanges, on_ranks, rank
-from torchcourse.probes.trainable_models import LOSSES, RecordingModel, counted, flat, learning, mode, number_or_kind
+from torchcourse.probes.trainable_models import (
+    LOSSES,
+    GraphsHeld,
+    RecordingModel,
+    counted,
+    flat,
+    learning,
+    mode,
+    number_or_kind,
+)
 
 
 def counted_entries(ddp: DistributedDataParallel) -> list[int]:
@@ -46,7 +55,7 @@ def program(
     mine = [(x, y) for x, y in batches[rank()]]
     if stale:
         LOSSES[loss](ddp(mine[0][0]), mine[0][1]).backward()  # type: ignore[no-untyped-call]
-    entered = counted_entries(ddp)
+    entered, held = counted_entries(ddp), GraphsHeld(model)
     losses, exchanges = [], []
     for _ in range(times):
         with Exchanges() as calls:
@@ -56,6 +65,8 @@ def program(
         "loss": losses,
         "gradient exchanges": exchanges,
         "no_sync": "entered, and all were exchanged" if entered and min(exchanges) > 1 else "kept, or not needed",
+        "graphs held at once": "of one micro-batch" if held.most <= max(len(x) for x, _ in mine) else "of several",
+        "exchanges afterwards": "switched on" if ddp.require_backward_grad_sync else "switched off",
         "optimizer steps": len(steps),
         "mode afterwards": mode(model),
         "parameters afterwards": flat(model.parameters()),

@@ -46,12 +46,17 @@ def cases(draw: Draw) -> list[Case]:
         return [[draw.normal(*shape, dtype=dtype) if str(r) in has else None for has in pattern] for r in ranks]
 
     strided = [[draw.normal(8, 3)[::2], draw.normal(4, 6)[:, 1:4].T] for _ in range(2)]
+    cancelling = draw.normal(3)
+    nothing: list[list[Tensor | None]] = [[torch.zeros(2, 3), sign * cancelling] for sign in (1, -1)]
+    nothing[0].append(torch.zeros(2))
+    nothing[1].append(None)
     differently = [[draw.normal(4, 3)], [draw.normal(3, 4).T]]
     return [
         case("every rank has all gradients", gradients=drawn(["01", "01"])),
         case("a layer that rank 1 did not use", gradients=drawn(["01", "0.", "01"])),
         case("each rank left out another layer", gradients=drawn(["01", "0.", ".1"])),
         case("a layer that no rank used", gradients=drawn(["01", "..", "01"])),
+        case("gradients that are zero, or cancel", gradients=nothing),
         case("strided gradients", gradients=strided),
         case("one rank's gradient is transposed in memory", gradients=differently),
         case("float64", rtol=1e-12, atol=1e-12, gradients=drawn(["01", ".1"], torch.float64)),

@@ -64,7 +64,7 @@ def condition(model: nn.Module) -> dict[str, Any]:
     named = dict(model.named_parameters())
     return {
         "values": [gathered(t) for t in (*named.values(), *model.buffers())],
-        "parameters": {name: (p.requires_grad, p.grad is None) for name, p in named.items()},
+        "parameters": {name: (type(p), p.requires_grad, p.grad is None) for name, p in named.items()},
         "mode": [module.training for module in model.modules()],
     }
 

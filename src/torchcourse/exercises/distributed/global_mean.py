@@ -37,6 +37,8 @@ def cases(draw: Draw) -> list[Case]:
         case("no samples at all", totals=[0.0, 0.0], counts=[0, 0], **exactly),
         case("three ranks", **means(many, few, few + 1), **exactly),
         case("numbers that float32 cannot hold", totals=[2.0**24 + 1, 3.0], counts=[1, 1], **exactly),
+        case("a count that float32 cannot hold", totals=[3.0 * 2**24, 0.0], counts=[2**24 + 1, 0], **exactly),
+        case("a sum of zero", totals=[0.0, 0.0], counts=[few, 3], **exactly),
     ]
 
 

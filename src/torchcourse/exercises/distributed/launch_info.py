@@ -41,7 +41,8 @@ def torchrun(rank: int, local_rank: int, world_size: int, local_world_size: int)
 def cases(draw: Draw) -> list[Case]:
     gpus = draw.size(3, 6)
     local, node = draw.size(1, gpus - 1), draw.size(1, 4)
-    there: dict[str, Any] = {"environ": torchrun(node * gpus + local, local, 6 * gpus, gpus)}
+    # the first machine has one process fewer, so that a rank does not tell the local rank
+    there: dict[str, Any] = {"environ": torchrun(node * gpus + local - 1, local, 6 * gpus - 1, gpus)}
     return [
         case("two processes, two GPUs", environ=torchrun(1, 1, 2, 2), cuda_count=2),
         case("several machines with GPUs", **there, cuda_count=gpus),

@@ -62,7 +62,8 @@ def cases(draw: Draw) -> list[Case]:
         case("four elements", xs=each(4)),
         case("one number", xs=each()),
         case("a strided view", xs=[x[::2, :5].T for x in each(12, 8, dtype=torch.float64)]),
-        case("integers", xs=[draw.integers(-(2**40), 2**40, 5, 7) for _ in range(RANKS)]),
+        case("integers", xs=[draw.integers(-(2**60), 2**60, 5, 7) for _ in range(RANKS)]),
+        case("integers of 32 bits", xs=[draw.integers(-(2**28), 2**28, 60, dtype=torch.int32) for _ in range(RANKS)]),
     ]
 
 

@@ -10,7 +10,7 @@ from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.memory import largest_result, outside_bytes, result_and_peak
 from torchcourse.probes.modules import gradients, ramp
-from torchcourse.probes.observe import look
+from torchcourse.probes.observe import float32_digits, look
 from torchcourse.probes.trainable_models import with_detail
 
 WIDTH = 4
@@ -54,6 +54,7 @@ def _large_call(answer: Watched, queries: int, keys: int, block: int) -> Observa
 def derive(case: Case, seen: Observations) -> Observations:
     """Reduce bytes to whether there was room for the score matrix among them, and whether they grow with the block: by
     the scores of one query at least, if queries are taken one by one, too."""
+    seen = float32_digits(case, seen)
     if not isinstance(seen.get("peak"), int):
         return seen
     queries, keys, block = case.inputs["measured"]
@@ -79,7 +80,8 @@ def attention_case(
     q, k = size * draw.normal(b, h, queries, d, dtype=dtype), size * draw.normal(b, h, keys, d, dtype=dtype)
     v = draw.normal(b, h, keys, e, dtype=dtype)
     atol = 1e-4 * max(1.0, size**2 / 4)  # in large scores the last digits are worth more, and so in the gradients
-    return case(name, rtol=1e-3, atol=atol, q=q, k=k, v=v, block=block, measured=measured)
+    near = {"rtol": 1e-9, "atol": 1e-10} if dtype == torch.float64 else {"rtol": 1e-3, "atol": atol}
+    return case(name, **near, q=q, k=k, v=v, block=block, measured=measured)
 
 
 def large(draw: Draw) -> Sizes:

@@ -38,6 +38,8 @@ def cases(draw: Draw) -> list[Case]:
         grid_case(draw, "eight bits", 24, 0.03125, -10, -128, 127),
         case("edges of the range", rtol=1e-5, atol=1e-6, scale=0.5, zero_point=1, low=-4, high=3,
              x=torch.tensor([-2.75, -2.7, -2.5, -2.25, 0.0, 0.9, 1.0, 1.2, 1.25, 1.3, 40.0])),
+        case("numbers far out of range, in float64", rtol=1e-5, atol=1e-6, scale=0.5, zero_point=1, low=-8, high=7,
+             x=torch.tensor([-3e9, -4e4, -1.3, 0.2, 1.6, 4e4, 3e9], dtype=torch.float64)),
         case("a table in float64", rtol=1e-9, atol=1e-12, scale=0.1, zero_point=2, low=-8, high=7,
              x=draw.normal(3, 4, dtype=torch.float64)),
     ]  # fmt: skip

@@ -74,6 +74,10 @@ def counted_and_merged(x: Tensor) -> Any:
     return (x > 0).flatten().int().bincount(), (x > 0).flatten().unique_consecutive()  # type: ignore[no-untyped-call]
 
 
+def repeated_rows(x: Tensor) -> Any:
+    return x.repeat_interleave(torch.arange(len(x), device=x.device), dim=0), (x > 0).unique(dim=1)  # type: ignore[no-untyped-call]
+
+
 def two_comparisons(x: Tensor) -> bool:
     return torch.equal(x, x + 1) or torch.allclose(x, x)
 
@@ -106,8 +110,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for f in (
         nothing_asked, one_item, two_numbers, an_if_on_a_tensor, a_boolean_mask, a_mask_of_uint8, a_mask_for_columns,
         two_masks, a_number_and_a_mask, an_integer_index, an_index_and_a_mask, where_of_three, nonzero_places,
-        selected_and_unique, counted_and_merged, two_comparisons, a_loop_over_rows, a_while, a_training_step,
-        compared_with_another,
+        selected_and_unique, counted_and_merged, repeated_rows, two_comparisons, a_loop_over_rows, a_while,
+        a_training_step, compared_with_another,
     )
 }  # fmt: skip
 
@@ -132,7 +136,7 @@ def cases(draw: Draw) -> list[Case]:
     shown = ("nothing asked", "one item", "two numbers", "an if on a tensor", "a boolean mask", "an integer index",
              "where of three", "nonzero places", "two comparisons", "a loop over rows", "a mask of uint8",
              "a mask for columns", "two masks", "a number and a mask", "counted and merged",
-             "compared with another")  # fmt: skip
+             "repeated rows", "compared with another")  # fmt: skip
     return [function_case(draw, name) for name in shown]
 
 

@@ -58,10 +58,13 @@ def _kinds(linear: nn.Linear) -> list[Any]:
 def _graph(answer: Watched, module: nn.Module, x: Tensor) -> Observations:
     """Observe whether the outputs depend on x and on the bias for autograd."""
     parameters = list(nn.Module.parameters(module))
-    y = answer.run(module, x.clone().requires_grad_())
+    given = x.clone().requires_grad_()
+    y = answer.run(module, given)
     if not isinstance(y, Tensor) or not y.requires_grad:
         return {"graph of the outputs": "none"}
     y.sum().backward()  # type: ignore[no-untyped-call]
+    if given.grad is None:
+        return {"graph of the outputs": "to the parameters, and not to x"}
     arrived = [p.requires_grad and p.grad is not None for p in parameters]
     return {"graph of the outputs": "to x and the parameters" if all(arrived) else "to x, and not to all parameters"}
 

@@ -19,8 +19,10 @@ def probe(
 ) -> Observations:
     """Observe the product of two quantized matrices; with `repeats`, long ones, whose sums cancel or grow."""
     a, b = factors(a, b, repeats, sign)
-    before = a.clone(), b.clone()
-    return {**look(answer(a, b, a_scale, b_scale), a), **kept(a=(a, before[0]), b=(b, before[1]))}
+    given = {"a": a, "b": b, "a_scale": a_scale, "b_scale": b_scale}
+    before = {name: t.clone() for name, t in given.items()}
+    seen = look(answer(*given.values()), a)
+    return {**seen, **kept(**{name: (t, before[name]) for name, t in given.items()})}
 
 
 def derive(case: Case, seen: Observations) -> Observations:

@@ -53,7 +53,7 @@ def cases(draw: Draw) -> list[Case]:
         case("min_count 3, room for five", texts=corpus(draw, ties), max_size=5, min_count=3),
         case("capitals", texts=["Fig fig FIG", "Date date", "Kiwi", "KIWI apple"], max_size=100, min_count=None),
         case("a word often in one text", texts=crowded, max_size=100, min_count=None),
-        case("<unk> and <pad> in a ticket", texts=["kiwi <unk> fig <pad> <unk>", "fig <unk>"], max_size=5,
+        case("<unk> and <pad> in a ticket", texts=["kiwi <unk> fig <pad> <unk>", "fig <UNK>"], max_size=5,
              min_count=None),
         case("odd white space", texts=["  Fig\tfig\n", "", " zebra  apple fig"], max_size=4, min_count=1),
         case("full stops and commas", texts=["Charged twice.", "Twice, not once."], max_size=100, min_count=None),

@@ -37,7 +37,7 @@ def spelled(draw: Draw, text: str, way: int) -> str:
     """Return a text with other white space or capitals, which is the same ticket still; way 0 leaves it as it is."""
     words = text.split()
     ways = (text, text.upper(), "  ".join(words), f" {text}\n", "\t".join(words).title(), "\r\n".join(words),
-            "\xa0" + " \f ".join(words) + "\r\n")  # fmt: skip
+            "\xa0" + " \f\xa0".join(words) + "\r\n")  # fmt: skip
     return ways[way]
 
 
@@ -64,6 +64,8 @@ def cases(draw: Draw) -> list[Case]:
     windows = [[spelled(draw, text, way), label] for way, (text, label) in enumerate(lines[2:4], 5)]
     conflict = [at_odds[1][0], other(at_odds[1][1])]
     votes = [[spelled(draw, many[2][0], way), other(many[2][1])] for way in (0, 3)]
+    spelt[0][0] = spelled(draw, spelt[0][0], 3)
+    sure = [[text, LABELS[0]] for text in ("Refund", "Refund!", "refund?")]
     return [
         case("all different", rows=plain),
         case("two tickets twice", rows=[*twice, twice[1], twice[4], twice[1]]),
@@ -74,6 +76,7 @@ def cases(draw: Draw) -> list[Case]:
         case("empty texts", rows=[*empty[:3], ["", LABELS[0]], *empty[3:], [" \n", LABELS[0]], ["", LABELS[0]]]),
         case("empty texts with two labels", rows=[[" ", LABELS[0]], *empty[:2], ["", LABELS[1]]]),
         case("no rows", rows=[]),
+        case("with and without a mark at the end", rows=[*sure, ["Refund.", LABELS[1]]]),
         case("ß is not ss", rows=[["Straße 5", LABELS[0]], ["STRASSE 5", LABELS[1]], ["strasse 5", LABELS[1]]]),
     ]
 

@@ -42,7 +42,7 @@ def words(draw: Draw, count: int) -> str:
 def cases(draw: Draw) -> list[Case]:
     vocab = vocabulary(draw)
     some = [words(draw, n) for n in (3, 6, 2)]
-    strange = [f"{words(draw, 2)} zzz", f"zzz {words(draw, 3)}"]
+    strange = [f"{words(draw, 2)} zzz", f"zzz {words(draw, 3)}", f"{words(draw, 1)}, {words(draw, 2)}."]
     loud = [words(draw, 2).title(), words(draw, 3).upper()]
     lines = [f"{words(draw, 1)}\t{words(draw, 2)}\r\n{words(draw, 1)}", f" {words(draw, 1)}  {words(draw, 1)}\n"]
     return [
@@ -58,6 +58,8 @@ def cases(draw: Draw) -> list[Case]:
              max_len=8),
         case("ß is not ss", texts=[f"straße {words(draw, 1)} strasse"], vocab=vocab | {"straße": 20}, max_len=8),
         case("padding with another id", texts=[words(draw, n) for n in (1, 4)], vocab=vocabulary(draw, 7), max_len=8),
+        case("unknown words with another id", texts=[f"zzz {words(draw, 3)}", ""], vocab=vocabulary(draw, 9),
+             max_len=8),
     ]  # fmt: skip
 
 

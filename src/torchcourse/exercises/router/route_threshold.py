@@ -45,7 +45,9 @@ def cases(draw: Draw) -> list[Case]:
     tied = [3.0, 2.5, 2.0, 1.5, 1.5, 1.5, 1.5, 1.0]  # the middle four: 5 of 7
     ahead = [1] * 6 + [0, 1, 0, 0]
     close = [3.0, 2.5, 2.0, 1.5, 1.49999, 1.0]
-    digits = {"rtol": 3e-7, "atol": 0.0}
+    digits, all_digits = {"rtol": 3e-7, "atol": 0.0}, {"rtol": 1e-12, "atol": 0.0}
+    in_float64 = confident(draw, [1] * 5 + [0] * 3, falling(8))
+    in_float64["logits"] = in_float64["logits"].double()
     return [
         case("right, then wrong", **confident(draw, ahead, falling(10)), precision=0.85, **digits),
         case("two that are nearly as sure", **confident(draw, [1, 1, 1, 1, 0, 0], close), precision=1.0, **digits),
@@ -56,6 +58,7 @@ def cases(draw: Draw) -> list[Case]:
         case("never often enough", **confident(draw, [0, 0, 1, 0], falling(4)), precision=0.75),
         case("nine of ten, as asked", **confident(draw, [1] * 8 + [0, 1, 0, 0], falling(12)), precision=0.9),
         case("all may be routed", **confident(draw, [1, 1, 0, 1, 1], falling(5)), precision=0.75),
+        case("float64", **in_float64, precision=0.9, **all_digits),
         case("six classes", **confident(draw, [1] * 5 + [0] * 3, falling(8), 6), precision=0.9, **digits),
     ]
 

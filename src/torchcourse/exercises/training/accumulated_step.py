@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
 from torchcourse.probes.trainable_models import (
     LOSSES,
+    GraphsHeld,
     RecordingModel,
     counted,
     flat,
@@ -20,30 +21,6 @@ from torchcourse.probes.trainable_models import (
     number_or_kind,
     quotes_modes,
 )
-
-
-class GraphsHeld:
-    """Counts the examples for which a model has run and no gradient has come back yet.
-
-    Attributes:
-        most: how many they were at most.
-    """
-
-    def __init__(self, model: nn.Module) -> None:
-        self.now = self.most = 0
-        model.register_forward_hook(self._runs)
-
-    def _runs(self, _model: nn.Module, _inputs: Any, output: Tensor) -> None:
-        if not output.requires_grad:
-            return
-        rows = len(output)
-        self.now += rows
-        self.most = max(self.most, self.now)
-
-        def lets_go(_gradient: Tensor) -> None:
-            self.now -= rows
-
-        output.register_hook(lets_go)  # type: ignore[no-untyped-call]
 
 
 def probe(

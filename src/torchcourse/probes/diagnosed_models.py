@@ -20,13 +20,20 @@ __all__ = [
     "Halving",
     "Runs",
     "Snapshot",
+    "changed_modes",
     "classifier",
+    "count_of_hooks",
     "expecting",
     "hooks",
     "left_hooks",
+    "modes",
+    "modes_now",
     "plain_number",
     "starting",
 ]
+
+
+CHANGED = "changed: "
 
 
 class Runs(SharedNotes):
@@ -140,10 +147,34 @@ def left_hooks(count: int) -> Any:
     return Raised("some", f"{count} of them", "hooks") if count else "none"
 
 
+def count_of_hooks(seen: Observations) -> str | None:
+    """Return how many hooks were left behind, as `left_hooks` told; None if there were none."""
+    left = seen.get("hooks left")
+    return left.message if isinstance(left, Raised) else None
+
+
 def random_states() -> tuple[object, ...]:
     """Return the random states of torch, Python and NumPy, to be compared."""
     numpys = np.random.get_state(legacy=False)["state"]
     return torch.get_rng_state().numpy().tobytes(), random.getstate(), numpys["key"].tobytes(), numpys["pos"]
+
+
+def modes(*models: nn.Module) -> list[dict[str, bool]]:
+    """Return the mode of every submodule of these models."""
+    return [{name: m.training for name, m in model.named_modules()} for model in models]
+
+
+def modes_now(before: list[dict[str, bool]], *models: nn.Module) -> Observations:
+    """Observe whether every submodule has the mode it had."""
+    now = modes(*models)
+    changed = sorted({name or "the model itself" for a, b in zip(now, before, strict=True) for name in a
+                      if a[name] != b.get(name)})  # fmt: skip
+    return {"modes afterwards": CHANGED + ", ".join(changed) if changed else "as before"}
+
+
+def changed_modes(seen: Observations) -> str:
+    """Return the names of the modules whose mode changed, as `modes_now` observed them."""
+    return str(seen.get("modes afterwards")).removeprefix(CHANGED)
 
 
 class Snapshot:
@@ -151,7 +182,7 @@ class Snapshot:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self.modes = {name: m.training for name, m in model.named_modules()}
+        self.modes = modes(model)
         self.parameters = {name: p.detach().clone() for name, p in model.named_parameters()}
         self.gradients = {n: None if p.grad is None else p.grad.clone() for n, p in model.named_parameters()}
         self.buffers = {name: b.clone() for name, b in model.named_buffers()}
@@ -161,9 +192,7 @@ class Snapshot:
 
     def modes_now(self) -> Observations:
         """Observe whether each submodule has the mode it had."""
-        modes = {name: m.training for name, m in self.model.named_modules()}
-        changed = [name or "the model itself" for name in modes if modes[name] != self.modes.get(name)]
-        return {"modes afterwards": f"changed: {', '.join(changed)}" if changed else "as before"}
+        return modes_now(self.modes, self.model)
 
     def seen(self) -> Observations:
         """Observe whether modes, numbers, hooks and the random state are as they were."""

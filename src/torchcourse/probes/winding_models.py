@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
-from torchcourse.model.observations import Observations
-
-__all__ = ["BREAKS", "Block", "Step", "Winding", "modes", "modes_now", "winding"]
+__all__ = ["BREAKS", "Block", "Step", "Winding", "winding"]
 
 BREAKS = "the widths do not fit"
 
@@ -126,16 +124,3 @@ def winding(
             module.when = int(words[2]) if len(words) > 2 else -1
     model.again = again
     return model.to(like.device, like.dtype)
-
-
-def modes(*models: nn.Module) -> list[dict[str, bool]]:
-    """Return the mode of every submodule of these models."""
-    return [{name: m.training for name, m in model.named_modules()} for model in models]
-
-
-def modes_now(before: list[dict[str, bool]], *models: nn.Module) -> Observations:
-    """Observe whether every submodule has the mode it had."""
-    now = modes(*models)
-    changed = sorted({name or "the model itself" for a, b in zip(now, before, strict=True) for name in a
-                      if a[name] != b.get(name)})  # fmt: skip
-    return {"modes afterwards": f"changed: {', '.join(changed)}" if changed else "as before"}

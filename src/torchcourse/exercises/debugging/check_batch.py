@@ -10,7 +10,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.diagnosed_models import Classifier, Snapshot, classifier, starting
+from torchcourse.probes.diagnosed_models import Classifier, Snapshot, changed_modes, classifier, starting
 from torchcourse.probes.observe import kind
 
 FAULTS = ("device", "output-shape", "x-dtype", "x-nonfinite", "y-dtype", "y-range", "y-shape")
@@ -125,7 +125,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     fields |= {"invented": ", ".join(invented)} if invented else {}
     return fields | {
         "ran": seen.get("the model ran in"),
-        "modes": str(seen.get("modes afterwards")).removeprefix("changed: "),
+        "modes": changed_modes(seen),
     }
 
 

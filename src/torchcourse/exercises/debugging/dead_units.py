@@ -11,7 +11,15 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.diagnosed_models import Halving, Runs, Snapshot, expecting, plain_number
+from torchcourse.probes.diagnosed_models import (
+    Halving,
+    Runs,
+    Snapshot,
+    changed_modes,
+    count_of_hooks,
+    expecting,
+    plain_number,
+)
 from torchcourse.probes.winding_models import BREAKS
 
 
@@ -141,8 +149,8 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"share": seen.get("share"), "right": wanted.get("share")}
-    fields |= {"ran": seen.get("the model ran in"), "left": getattr(seen.get("hooks left"), "message", None)}
-    return fields | {"modes": str(seen.get("modes afterwards")).removeprefix("changed: ")}
+    fields |= {"ran": seen.get("the model ran in"), "left": count_of_hooks(seen)}
+    return fields | {"modes": changed_modes(seen)}
 
 
 EXERCISE = Exercise(

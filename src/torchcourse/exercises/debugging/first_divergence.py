@@ -9,9 +9,9 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.diagnosed_models import hooks, left_hooks
+from torchcourse.probes.diagnosed_models import changed_modes, count_of_hooks, hooks, left_hooks, modes, modes_now
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.winding_models import modes, modes_now, winding
+from torchcourse.probes.winding_models import winding
 
 EQUAL: dict[str, str] = {}
 
@@ -68,8 +68,8 @@ def cases(draw: Draw) -> list[Case]:
 def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"found": seen.get("first") or "an empty name", "right": wanted.get("first")}
     return fields | {
-        "left": getattr(seen.get("hooks left"), "message", None),
-        "modes": str(seen.get("modes afterwards")).removeprefix("changed: "),
+        "left": count_of_hooks(seen),
+        "modes": changed_modes(seen),
     }
 
 

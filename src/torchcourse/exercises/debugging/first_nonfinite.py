@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations, Raised
-from torchcourse.probes.diagnosed_models import expecting, hooks, left_hooks
+from torchcourse.probes.diagnosed_models import count_of_hooks, expecting, hooks, left_hooks, modes, modes_now
 from torchcourse.probes.observe import kept, kind
-from torchcourse.probes.winding_models import BREAKS, modes, modes_now, winding
+from torchcourse.probes.winding_models import BREAKS, winding
 
 
 def probe(answer: Watched, x: Tensor, seed: int, flaws: dict[str, str], again: bool, breaks: bool) -> Observations:
@@ -77,7 +77,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
     return {
         "found": seen.get("first") or "an empty name",
         "right": wanted.get("first"),
-        "left": getattr(seen.get("hooks left"), "message", None),
+        "left": count_of_hooks(seen),
     }
 
 

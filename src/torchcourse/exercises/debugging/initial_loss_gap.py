@@ -11,7 +11,7 @@ from torch import Tensor
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.model.observations import Observations
-from torchcourse.probes.diagnosed_models import Snapshot, classifier, plain_number, starting
+from torchcourse.probes.diagnosed_models import Snapshot, changed_modes, classifier, plain_number, starting
 from torchcourse.probes.observe import kept
 
 
@@ -66,7 +66,7 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, _wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"ran": seen.get("the model ran in"), "graphs": seen.get("graphs")}
-    fields |= {"modes": str(seen.get("modes afterwards")).removeprefix("changed: "), "number": inputs["classes"]}
+    fields |= {"modes": changed_modes(seen), "number": inputs["classes"]}
     return fields | {"outputs": inputs["sizes"][-1]}
 
 

@@ -687,9 +687,10 @@ check("int8_matmul")
 #
 # Write `Int8Linear`, made by `Int8Linear.from_linear(linear)`: int8 weight and one scale for each output as buffers,
 # the bias (if there is one) as a Parameter. It takes x with any leading dimensions, gives nearly what `linear` gives,
-# and a file of its `state_dict` takes about a quarter of what that of `linear` takes. `linear` itself stays as it is,
-# also when the new layer is trained or moved: they share no memory. In place of the line that raises, write the body of
-# `from_linear`; below it, add `__init__` and `forward` to the class, with the arguments that you need.
+# and a file of its `state_dict` takes about a quarter of what that of `linear` takes. Gradients reach x and the bias.
+# `linear` itself stays as it is, also when the new layer is trained or moved: they share no memory. In place of the line
+# that raises, write the body of `from_linear`; below it, add `__init__` and `forward` to the class, with the arguments
+# that you need.
 #
 # ```
 # Int8Linear.from_linear(nn.Linear(512, 512))(torch.randn(2, 512)).shape    # (2, 512)

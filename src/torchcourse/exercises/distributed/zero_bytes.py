@@ -28,6 +28,7 @@ def cases(draw: Draw) -> list[Case]:
           for stage in (1, 2, 3)),
         case("float32 parameters, stage 1", num_params=many, world_size=4, stage=1, param_dtype=torch.float32),
         case("float32 parameters, stage 3", num_params=many + 1, world_size=3, stage=3, param_dtype=torch.float32),
+        case("float16 parameters, stage 2", num_params=many, world_size=8, stage=2, param_dtype=torch.float16),
         case("float64 parameters, stage 2", num_params=many, world_size=8, stage=2, param_dtype=torch.float64),
         case("a single rank, stage 3", num_params=1001, world_size=1, stage=3),
     ]  # fmt: skip

@@ -266,11 +266,10 @@ MISTAKES = [
     Mistake("returns-scaled-loss", ReturnsScaledLoss(), VALUE + "that is the loss times the scale.", PROTOCOL),
     Mistake("divides-by-the-new-scale", DividesByTheNewScale(), VALUE + "the scaled loss was divided by the scale as "
             "`update` left it, and `update` may change the scale. The loss itself is still there to return.", PROTOCOL),
-    Mistake("returns-tensor", ReturnsTensor(), "Step by step, what came back is {got} where {want} is wanted: the loss "
-            "has to be a Python float.",
-            PROTOCOL),
-    Mistake("returns-nothing", ReturnsNothing(), "Step by step, what came back is {got} where {want} is wanted: return "
-            "the loss as a Python float.", PROTOCOL),
+    Mistake("returns-tensor", ReturnsTensor(), "What came back is {got} where {want} is wanted: the loss has to be a "
+            "Python float.", PROTOCOL),
+    Mistake("returns-nothing", ReturnsNothing(), "The loss should come back as a Python float, {want}, but what came "
+            "back is {got}.", PROTOCOL),
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from torchcourse.probes.observe import kind
 __all__ = [
     "BESIDE", "LOSSES", "GraphsHeld", "OnBackward", "RecordingLoss", "RecordingModel", "SharedNotes", "batches",
     "counted", "drawn_weights", "flat", "held_beside", "learning", "mode", "number", "number_or_kind", "quotes_modes",
-    "with_detail",
+    "returned", "with_detail",
 ]  # fmt: skip
 
 
@@ -114,6 +114,11 @@ def number(value: object) -> float | str:
     if isinstance(value, bool) or not isinstance(value, int | float | Tensor):
         return kind(value)
     return kind(value) if isinstance(value, Tensor) and value.numel() != 1 else float(value)
+
+
+def returned(values: list[float | str]) -> Observations:
+    """Observe what a call returned, or what each of several calls did."""
+    return {"returned": values[0]} if len(values) == 1 else {"returned by each call": values}
 
 
 def with_detail(fact: str, detail: str) -> Raised:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torchcourse.checking.probe import Watched
 from torchcourse.model.exercise import Case, Draw, Exercise, case
 from torchcourse.probes.mixed_precision import RecordingScaler, RecordingTask
-from torchcourse.probes.trainable_models import LOSSES, drawn_weights, flat, number_or_kind
+from torchcourse.probes.trainable_models import LOSSES, drawn_weights, flat, number_or_kind, returned
 
 
 def probe(
@@ -41,7 +41,7 @@ def probe(
         "backward ran in": task.under["backward"],
         "order": orders[0],
         "scale after each step": scales,
-        "returned": losses,
+        **returned(losses),
         "parameters afterwards": flat((weight, *others, other)),
     }
 

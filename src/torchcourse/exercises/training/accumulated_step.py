@@ -20,6 +20,7 @@ from torchcourse.probes.trainable_models import (
     mode,
     number_or_kind,
     quotes_modes,
+    returned,
 )
 
 
@@ -34,7 +35,7 @@ def probe(
     micro_batches = list(zip(xs, ys, strict=True))
     losses = [number_or_kind(answer(model, list(micro_batches), LOSSES[loss], optimizer)) for _ in range(times)]
     return {
-        "returned": losses,
+        **returned(losses),
         "optimizer steps": len(steps),
         "the model ran in": model.modes(),
         "mode afterwards": f"{mode(model)} mode",

@@ -18,6 +18,7 @@ from torchcourse.probes.trainable_models import (
     learning,
     number_or_kind,
     quotes_modes,
+    returned,
 )
 
 
@@ -36,7 +37,7 @@ def probe(
         losses.append(number_or_kind(answer(model, (x, y), witness, optimizer)))
         first = first or list(witness.events)
     return {
-        "returned": losses,
+        **returned(losses),
         "the model ran in": inner.modes(),
         "hooks of the model": "ran" if len(called) >= len(inner.ran) else "were skipped",
         "optimizer steps": len(steps),

@@ -71,7 +71,8 @@ table.to("meta")
 
 # %% [markdown]
 # The length of the shape is the number of axes, `ndim`. The product of the shape is the number of entries, `numel()`.
-# Python's `len` is neither: it is the size of the first axis only.
+# Python's `len` is neither: it is the size of the first axis only. PyTorch's own word for an axis is *dimension*: its
+# arguments are called `dim`, and its error messages speak of dimensions, as the checks of this course do.
 
 # %%
 table.ndim, table.numel(), len(table)

@@ -77,9 +77,9 @@ def _of_numbers(result: dict[str, Any], epochs: int) -> Observations:
         words = "tensors with a graph behind them" if graph else "tensors"
     else:
         floats = all(isinstance(loss, float) for loss in losses)
-        words = ("floats" if floats else "other things than floats") + f", {len(losses)} of {epochs}"
+        words = f"{len(losses)} {'floats' if floats else 'values that are not all floats'} for {epochs} epochs"
     inside = not isinstance(number(accuracy), str) and 0 <= float(number(accuracy)) <= 1
-    return {"losses": words, "the accuracy": "a number from 0 to 1" if inside else "no number from 0 to 1"}
+    return {"losses": words, "the accuracy": "a number from 0 to 1" if inside else "not a number from 0 to 1"}
 
 
 def _of_learning(result: dict[str, Any], measured: float | None, good: float, most: float) -> Observations:

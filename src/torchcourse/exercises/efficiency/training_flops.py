@@ -75,7 +75,7 @@ def probe(answer: Watched, model: str, width: int, x: Tensor, followed: bool, ea
 
 def _state(now: Tensor | None, before: Tensor | None) -> str:
     if now is None or before is None:
-        return "as before" if now is before else "lost" if now is None else "there, and there were none"
+        return "as before" if now is before else "lost" if now is None else "new, where there were none"
     return "as before" if bool((now == 2).all()) else "changed"
 
 

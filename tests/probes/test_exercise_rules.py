@@ -20,7 +20,7 @@ from torchcourse.exercises.precision.loss_scaler import drawn_pattern
 from torchcourse.model.catalogue import exercises, find
 from torchcourse.model.exercise import Case, Draw
 from torchcourse.model.observations import Tolerance, differing
-from torchcourse.probes.winding_models import modes, modes_now
+from torchcourse.probes.diagnosed_models import modes, modes_now
 
 TRAINING, PRECISION = "05_training", "07_mixed_precision"
 

@@ -73,8 +73,10 @@ def append(out: Path, run: Run) -> None:
 def _start_of_line(log: BinaryIO) -> bytes:
     """Return what has to be written before a line: a line end after a line that a full disk has cut off."""
     end = log.seek(0, os.SEEK_END)
-    log.seek(max(0, end - 1))
-    return b"" if log.read(1) in (b"", b"\n") else b"\n"
+    if end == 0:  # others may begin the log meanwhile
+        return b""
+    log.seek(end - 1)
+    return b"" if log.read(1) == b"\n" else b"\n"
 
 
 def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import os
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -131,6 +133,18 @@ def test_graders_that_log_at_the_same_time_lose_no_line(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(append, range(40)))
     assert sorted(line["submissions"] for line in log(tmp_path)) == list(range(40))
+
+
+def test_a_first_line_that_another_grader_writes_meanwhile_is_not_taken_for_one_cut_off(tmp_path: Path) -> None:
+    class Log(io.FileIO):
+        def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+            place = super().seek(offset, whence)
+            if whence == os.SEEK_END:
+                (tmp_path / "log").write_bytes(b"{}\n")
+            return place
+
+    with Log(tmp_path / "log", "a+") as file:
+        assert grading_log._start_of_line(file) == b""
 
 
 def test_the_best_submission_counts_where_the_instructor_chooses_that(submitted: Path, out: Path) -> None:

@@ -8,6 +8,7 @@ formgrader leave a line for each submission, with the student and without change
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import getpass
 import json
 import os
@@ -66,17 +67,17 @@ def append(out: Path, run: Run) -> None:
     path = out / FILE
     check_target(path)  # writing to a pipe would wait for ever
     out.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b", buffering=0) as log:  # one call writes a line: formgrader may be writing as well
+    with path.open("a+b", buffering=0) as log:
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(log, fcntl.LOCK_EX)  # formgrader may be writing as well, and half a line looks like one cut off
         log.write(_start_of_line(log) + json.dumps(line).encode() + b"\n")
 
 
 def _start_of_line(log: BinaryIO) -> bytes:
     """Return what has to be written before a line: a line end after a line that a full disk has cut off."""
     end = log.seek(0, os.SEEK_END)
-    if end == 0:  # others may begin the log meanwhile
-        return b""
-    log.seek(end - 1)
-    return b"" if log.read(1) == b"\n" else b"\n"
+    log.seek(max(0, end - 1))
+    return b"" if log.read(1) in (b"", b"\n") else b"\n"
 
 
 def reasons(out: Path, seed: int, changes: Sequence[ScoreChange]) -> list[str]:

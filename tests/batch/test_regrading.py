@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import fcntl
 import json
-import os
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -135,16 +135,19 @@ def test_graders_that_log_at_the_same_time_lose_no_line(tmp_path: Path) -> None:
     assert sorted(line["submissions"] for line in log(tmp_path)) == list(range(40))
 
 
-def test_a_first_line_that_another_grader_writes_meanwhile_is_not_taken_for_one_cut_off(tmp_path: Path) -> None:
-    class Log(io.FileIO):
-        def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-            place = super().seek(offset, whence)
-            if whence == os.SEEK_END:
-                (tmp_path / "log").write_bytes(b"{}\n")
-            return place
-
-    with Log(tmp_path / "log", "a+") as file:
-        assert grading_log._start_of_line(file) == b""
+def test_a_grader_waits_while_another_one_writes_to_the_log(tmp_path: Path) -> None:
+    run = grading_log.Run([], 1, 1, True, ())
+    with ThreadPoolExecutor(1) as pool, (tmp_path / grading_log.FILE).open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.write(b"{")
+        file.flush()
+        waiting = pool.submit(grading_log.append, tmp_path, run)
+        time.sleep(0.2)
+        file.write(b"}\n")
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_UN)
+        waiting.result()
+    assert len(log(tmp_path)) == 2
 
 
 def test_the_best_submission_counts_where_the_instructor_chooses_that(submitted: Path, out: Path) -> None:

@@ -222,17 +222,11 @@ def one_backward_for_all(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: 
     return Accumulated().returned(loss.item())
 
 
-def leaves_it_switched_off(ddp: Any, micro_batches: Any, loss_fn: Any, optimizer: Any) -> Any:
-    optimizer.zero_grad()
-    count, total = sum(len(y) for _, y in micro_batches), 0.0
-    for number, (x, y) in enumerate(micro_batches, 1):
-        ddp.require_backward_grad_sync = number == len(micro_batches)
-        loss = loss_fn(ddp(x), y) * (len(y) / count)
-        loss.backward()
-        total += loss.item()
+@contextlib.contextmanager
+def switched_off_for_good(_self: Accumulated, ddp: Any, number: int, pieces: int) -> Iterator[None]:
+    ddp.require_backward_grad_sync = number == pieces
+    yield
     ddp.require_backward_grad_sync = False
-    optimizer.step()
-    return Accumulated().returned(total)
 
 
 EXCHANGED = 'In the case "{case}" the gradients were exchanged {several} times, and once is enough: '
@@ -267,8 +261,8 @@ MISTAKES = [
     *(Mistake("holds-all-graphs", program, 'In the case "{case}" the {what} are {got} where those {want} are wanted: '
               "the result is right, but needs the memory of the whole batch, which the pieces are to save.", PIECES)
       for program in (concatenated, one_backward_for_all)),
-    Mistake("leaves-sync-off", leaves_it_switched_off, 'In the case "{case}" the {what} are {got}, and should be '
-            "{want}: the next backward of this model would exchange nothing.", PIECES),
+    Mistake("leaves-sync-off", accumulated(sync=switched_off_for_good), 'In the case "{case}" the {what} are '
+            "{got}, and should be {want}: the next backward of this model would exchange nothing.", PIECES),
     Mistake("multiplies-by-ranks", accumulated(share=multiplied_by_ranks), VALUE + "the loss was multiplied by the "
             "number of ranks, which undoes DDP's mean: the gradient is a sum over ranks.", PIECES),
     Mistake("switches-to-training", trains, 'In the case "{case}" the model was in evaluation mode, and the step '

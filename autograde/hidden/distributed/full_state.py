@@ -161,15 +161,11 @@ def without_gradients(model: nn.Module) -> Any:
 
 
 def leaves_it_gathered(model: nn.Module) -> Any:
+    whole = right(model)
     for module in model.modules():
         if isinstance(module, FSDPModule):
             module.unshard()
-    whole = {name: p.detach().cpu().clone() for name, p in unwrapped(model).named_parameters()}
-    buffers = {name: t for name, t in right(model).items() if name not in whole}
-    for module in model.modules():
-        if isinstance(module, FSDPModule):
-            module.unshard()
-    return whole | buffers if dist.get_rank() == 0 else {}
+    return whole
 
 
 A_LAYER = (

@@ -206,10 +206,9 @@ def cases(draw: Draw) -> list[Case]:
 
 def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> dict[str, object]:
     fields: dict[str, object] = {"prompt": inputs["ids"][0].tolist() if len(inputs["ids"]) < 9 else "many rows"}
-    for field, name in (("modes", "modes afterwards"), ("ran", "the model ran in"), ("tokens", "tokens"),
-                        ("state", "the global random state")):  # fmt: skip
+    for field, name in (("modes", "modes afterwards"), ("tokens", "tokens"), ("state", "the global random state")):
         fields |= {field: seen[name]} if name in seen else {}
-    if "ran" in fields:
+    if "the model ran in" in seen:
         fields["ran"] = " and in ".join(seen["the model ran in"])
     if isinstance(seen.get("text"), Tensor) and isinstance(wanted.get("text"), Tensor):
         rows = [i for i, row in enumerate(wanted["text"].tolist()) if row != rows_of(seen["text"], i)]

@@ -80,7 +80,7 @@ def seen_in(obj: Any, goal: torch.device, originals: set[int]) -> Any:
     """Return the result as plain data; for other objects, whether each is the one that went in."""
     if isinstance(obj, Tensor):
         there = "on the target" if obj.device == goal else f"on {obj.device.type}"
-        there += ", part of a graph" * obj.requires_grad
+        there += " and part of a graph" * obj.requires_grad
         if obj.is_meta:
             return f"a {str(obj.dtype).removeprefix('torch.')} tensor of shape {tuple(obj.shape)} {there}"
         return {"tensor": obj, "where": there}
@@ -95,7 +95,7 @@ def seen_in(obj: Any, goal: torch.device, originals: set[int]) -> Any:
     if obj is None or isinstance(obj, str | int | float):
         return obj
     if isinstance(obj, nn.Linear) and str(obj.weight.device) == str(goal):
-        return "a module, moved to the target"
+        return "a module that was moved to the target"
     return "the same object" if id(obj) in originals else kind(obj)
 
 
@@ -138,7 +138,7 @@ def quotes(_inputs: Observations, seen: Observations, wanted: Observations) -> d
 def worded(value: Any) -> str:
     """Describe a result in words, its tensors by their devices."""
     if isinstance(value, dict) and value.keys() == {"tensor", "where"}:
-        return f"a tensor {value['where']}".replace(", part", " and part")
+        return f"a tensor {value['where']}"
     if isinstance(value, dict):
         word = next(iter(value), "") if len(value) == 1 else ""
         named = word in TUPLES and isinstance(value[word], dict)
@@ -148,8 +148,8 @@ def worded(value: Any) -> str:
         inside = ", ".join(map(worded, value))
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     if isinstance(value, str) and " tensor of shape" in value:
-        return "a tensor " + value.partition(") ")[2].replace(", part", " and part")
-    return str(value).replace(", moved", " that was moved")
+        return "a tensor " + value.partition(") ")[2]
+    return str(value)
 
 
 EXERCISE = Exercise(

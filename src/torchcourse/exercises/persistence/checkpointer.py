@@ -165,7 +165,7 @@ def _compared(losses: Tensor, wanted: Tensor) -> str:
     if losses.shape != wanted.shape:
         return "of another number"
     differ = (losses != wanted).nonzero()
-    return f"another one from later step {int(differ[0]) + 1} on" if len(differ) else "the same to the last bit"
+    return f"different from later step {int(differ[0]) + 1} on" if len(differ) else "the same to the last bit"
 
 
 def _in_words(each: Observations, losses: Tensor) -> str:
@@ -208,11 +208,7 @@ def quotes(inputs: Observations, seen: Observations, wanted: Observations) -> di
     alone, lost = seen.get("the model alone"), seen.get("latest(): not restored")
     fields |= {"alone": alone.message} if isinstance(alone, Raised) else {}
     loss = seen.get("latest(): every later loss", "")
-    fields["later"] = (
-        "this run was too short to show it"
-        if loss.startswith("the same")
-        else loss.replace("another one", "here they differ")
-    )
+    fields["later"] = "this run was too short to show it" if loss.startswith("the same") else f"here they are {loss}"
     fields |= {"lost": ", ".join(lost)} if lost else {}
     fields |= {"gone": seen.get("newest that are gone"), "older": seen.get("older ones still there")}
     for label, field in (("killed in a save", "killed"), ("best(), killed in a save", "killed_best")):
